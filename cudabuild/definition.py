@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user wrote: a function, its signatures and its options. No behaviour.
+
+Signatures are kept as written and parsed when first needed: decorating a kernel costs microseconds.
+"""
+
+from __future__ import annotations
+
+from cudabuild.types.signature import parse_signatures
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from cudabuild.types import Signature, Type
+
+__all__ = ["DEFAULT_OPTIONS", "KernelDefinition", "OptionSpec", "OPTIONS", "Options"]
+
+
+class OptionSpec:
+    """One compile option: its default, what it accepts, and whether it changes results.
+
+    ``changes_results`` options belong to the fingerprint; the others only to the image key.
+    """
+
+    __slots__ = ("accepts", "changes_results", "default", "doc", "name")
+
+    def __init__(self, name: str, default: Any, accepts: str, changes_results: bool, doc: str) -> None:
+        self.name = name
+        self.default = default
+        self.accepts = accepts
+        self.changes_results = changes_results
+        self.doc = doc
+
+
+#: Every option of ``@kernel``, declared once.
+OPTIONS: tuple[OptionSpec, ...] = (
+    OptionSpec("fastmath", False, "bool", True, "allow approximate division, square root and functions; flush denormals"),
+    OptionSpec("fma", True, "bool", True, "contract a * b + c into one fused multiply-add with a single rounding"),
+    OptionSpec("literals", "weak", "'weak'", True, "how Python numbers are typed: 'weak' takes the other operand's type"),
+    OptionSpec("opt", 3, "int 0..3", False, "LLVM's and the assembler's optimisation level"),
+    OptionSpec("lineinfo", False, "bool", False, "record source lines for profilers"),
+    OptionSpec("max_registers", None, "int 16..255 or None", False, "the most registers a thread may use"),
+    OptionSpec(
+        "launch_bounds",
+        None,
+        "int, (int,) or (int, int), or None",
+        False,
+        "the most threads per block, and optionally the fewest resident blocks per multiprocessor",
+    ),
+)
+
+
+class Options:
+    """A full set of option values; ``written`` names those that the decorator spelled out."""
+
+    __slots__ = ("values", "written")
+
+    def __init__(self, values: Mapping[str, Any], written: frozenset[str] = frozenset()) -> None:
+        self.values = {spec.name: values.get(spec.name, spec.default) for spec in OPTIONS}
+        self.written = written
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def replace(self, **changes: Any) -> Options:
+        """These options with some values changed (and counted as written)."""
+        return Options({**self.values, **changes}, self.written | frozenset(changes))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Options) and self.values == other.values
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.values.values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Options, (self.values, self.written))
+
+
+DEFAULT_OPTIONS = Options({})
+
+
+class KernelDefinition:
+    """A kernel or device function as written.
+
+    Attributes:
+        function: the Python function.
+        spec: the signatures as written (string, tuple of types, list of these), or None.
+        variables: a template's type variables.
+        options: compile options.
+        is_device: True for ``@device_function``.
+    """
+
+    __slots__ = ("_signatures", "function", "is_device", "options", "spec", "variables")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        spec: Any = None,
+        variables: Mapping[str, Sequence[Type]] | None = None,
+        options: Options = DEFAULT_OPTIONS,
+        is_device: bool = False,
+    ) -> None:
+        self.function = function
+        self.spec = spec
+        self.variables = variables
+        self.options = options
+        self.is_device = is_device
+        self._signatures: list[Signature] | None = None
+
+    @property
+    def module(self) -> str:
+        return self.function.__module__
+
+    @property
+    def qualname(self) -> str:
+        return self.function.__qualname__
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """The declared signatures, from the decorator or else from the parameter annotations; empty if none.
+
+        Raises:
+            SignatureError: a signature cannot be read, or has another number of types than the function has
+                parameters.
+        """
+        if self._signatures is None:
+            from cudabuild.annotations import signature_from_annotations
+
+            if self.spec is not None:
+                self._signatures = parse_signatures(self.spec, self.variables)
+            else:
+                annotated = signature_from_annotations(self.function)
+                self._signatures = [] if annotated is None else [annotated]
+            self._check_arity(self._signatures)
+        return self._signatures
+
+    def _check_arity(self, signatures: list[Signature]) -> None:
+        from cudabuild.errors import SignatureError
+        from cudabuild.types.signature import format_signature
+
+        code = self.function.__code__
+        names = code.co_varnames[: code.co_argcount]
+        for signature in signatures:
+            if len(signature) != len(names):
+                raise SignatureError(
+                    format_signature(signature),
+                    0,
+                    found=f"{len(signature)} types for {self.qualname}({', '.join(names)})",
+                    expected=f"{len(names)}, one for each parameter",
+                )

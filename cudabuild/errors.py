@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exception tree, and how an error shows the place in the user's file.
+
+Every error says what was found, what was expected and what to do. A compile error carries all diagnostics of a kernel;
+its text shows the file, the line, the line's text and a caret under the expression, and none of our own frames.
+All errors keep their fields and survive pickling, because builds compile in worker processes.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+__all__ = [
+    "CompilationError",
+    "CudabuildError",
+    "Diagnostic",
+    "DriverError",
+    "ImageFormatError",
+    "LaunchError",
+    "Location",
+    "NoImageError",
+    "SettingError",
+    "SignatureError",
+    "SourceError",
+    "TargetError",
+    "ToolError",
+    "nearest_name",
+]
+
+
+class CudabuildError(Exception):
+    """The root of every error that cudabuild raises on purpose."""
+
+
+class Location:
+    """A span of the user's source: 1-based lines, 0-based character columns, the end exclusive."""
+
+    __slots__ = ("column", "end_column", "end_line", "file", "line")
+
+    def __init__(self, file: str, line: int, column: int, end_line: int, end_column: int) -> None:
+        self.file = file
+        self.line = line
+        self.column = column
+        self.end_line = end_line
+        self.end_column = end_column
+
+    def __repr__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.file, self.line, self.column, self.end_line, self.end_column)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Location) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Location, self._key())
+
+
+class Diagnostic:
+    """One mistake in a kernel: where it is, what was found, what was expected, what to do.
+
+    ``text`` is the source line at ``location.line`` (without its line end), or ``""`` where it is not known.
+    """
+
+    __slots__ = ("do", "expected", "found", "kernel", "location", "text", "title")
+
+    def __init__(
+        self, title: str, location: Location, text: str, *, kernel: str, found: str, expected: str, do: str
+    ) -> None:
+        self.title = title
+        self.location = location
+        self.text = text
+        self.kernel = kernel
+        self.found = found
+        self.expected = expected
+        self.do = do
+
+    def __str__(self) -> str:
+        where = self.location
+        lines = [f"{where.file}:{where.line}: {self.title} (in {self.kernel})"]
+        if self.text:
+            number = str(where.line)
+            stripped = self.text.lstrip()
+            indent = len(self.text) - len(stripped)
+            end = where.end_column if where.end_line == where.line else len(self.text)
+            caret = " " * max(where.column - indent, 0) + "^" * max(end - where.column, 1)
+            lines += [f"  {number} | {stripped}", f"  {' ' * len(number)} | {caret}"]
+        for label, value in (("found", self.found), ("expected", self.expected), ("do", self.do)):
+            if value:
+                lines.append(f"  {label + ':':<9} {value}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.title, self.location, self.text, self.kernel, self.found, self.expected, self.do)
+        return (_diagnostic, fields)
+
+
+def _diagnostic(
+    title: str, location: Location, text: str, kernel: str, found: str, expected: str, do: str
+) -> Diagnostic:
+    return Diagnostic(title, location, text, kernel=kernel, found=found, expected=expected, do=do)
+
+
+class CompilationError(CudabuildError):
+    """A kernel that cannot be compiled, with every mistake found in it (``diagnostics``, at least one)."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        count = len(self.diagnostics)
+        head = "" if count == 1 else f"{count} errors\n\n"
+        return head + "\n\n".join(map(str, self.diagnostics))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.diagnostics,))
+
+
+class SourceError(CudabuildError):
+    """A function whose source text cannot be had, or is not a plain function."""
+
+
+class SignatureError(CudabuildError, TypeError):
+    """A signature that cannot be read; ``offset`` is where in ``text``, in characters."""
+
+    def __init__(
+        self,
+        text: str,
+        offset: int,
+        *,
+        found: str,
+        expected: str,
+        nearest: tuple[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.text = text
+        self.offset = offset
+        self.found = found
+        self.expected = expected
+        self.nearest = nearest
+        super().__init__(text, offset)
+
+    def __str__(self) -> str:
+        lines = [
+            "bad signature",
+            f"  {self.text}",
+            "  " + " " * self.offset + "^",
+            f"  found:    {self.found}",
+            f"  expected: {self.expected}",
+        ]
+        near = nearest_name(*self.nearest) if self.nearest else None
+        if near:
+            lines.append(f"  do:       did you mean {near!r}?")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_signature_error, (self.text, self.offset, self.found, self.expected, self.nearest))
+
+
+def _signature_error(
+    text: str, offset: int, found: str, expected: str, nearest: tuple[str, Sequence[str]] | None
+) -> SignatureError:
+    return SignatureError(text, offset, found=found, expected=expected, nearest=nearest)
+
+
+class TargetError(CudabuildError, ValueError):
+    """A target that is not known, or that the installed tools cannot make."""
+
+
+class ToolError(CudabuildError):
+    """A tool that is missing or failed: names the package and the command that installs it, or the tool's own log."""
+
+
+class SettingError(CudabuildError, ValueError):
+    """A setting with an unknown key or a bad value: says where it stands and what it may be."""
+
+
+class ImageFormatError(CudabuildError):
+    """An archive, index or image whose bytes are not what they claim to be."""
+
+
+class NoImageError(CudabuildError):
+    """No image of a kernel can be had for this device: lists what ships, what the device is, and the ways out."""
+
+
+class LaunchError(CudabuildError):
+    """A launch with a bad configuration or arguments."""
+
+
+class DriverError(CudabuildError):
+    """A CUDA driver call that failed; ``code`` is the CUresult, ``name`` its name."""
+
+    def __init__(self, call: str, code: int, name: str, text: str = "") -> None:
+        self.call = call
+        self.code = code
+        self.name = name
+        self.text = text
+        super().__init__(call, code, name, text)
+
+    def __str__(self) -> str:
+        return f"{self.call} failed: {self.name} ({self.code}){': ' + self.text if self.text else ''}"
+
+
+def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like ``name``, if one is close enough to be a typing mistake."""
+    if not name:
+        return None
+    import difflib
+
+    matches = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+    return matches[0] if matches else None

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel image: loadable code of one overload for one target, with what a launch needs to know of it.
+
+The launch path imports this module: no dataclasses, no typing at run time, no NumPy.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from cudabuild.definition import KernelDefinition
+    from cudabuild.types import Signature
+
+    class ImageProvider(Protocol):
+        """Finds an image of an overload. The dispatcher asks its providers in order; the first answer wins."""
+
+        #: ``shipped``, ``cached``, ``compiled`` …: named in logs and messages.
+        name: str
+
+        def find(self, request: ImageRequest) -> KernelImage | None:
+            """The image for ``request``, or None with the reason appended to ``request.notes``."""
+            ...
+
+
+__all__ = ["LAUNCH_ABI", "DeviceInfo", "ImageRequest", "KernelImage"]
+
+#: The number of the parameter block's layout (``types/layout.py``) and of everything else both wings must agree on.
+LAUNCH_ABI = 1
+
+
+class KernelImage:
+    """Code of one overload.
+
+    Attributes:
+        module, qualname: the kernel's name.
+        signature: canonical signature text.
+        fingerprint: 32 bytes: what the overload means.
+        options: the compile options that differ from their defaults.
+        kind: ``"cubin"`` or ``"ptx"``.
+        target: ``sm_90``, ``sm_90a``, ``compute_75`` …
+        index_width: 32 or 64; 32 serves only launches whose sizes all fit (see ``types/layout.py``).
+        symbol: the entry point's name in ``data``.
+        data: the bytes handed to the driver; a memoryview into a mapped archive, or bytes.
+        launch_abi: the launch-ABI number it was built for.
+        attributes: facts a launch or a person wants: ``registers``, ``shared_bytes``, ``local_bytes``, … and
+            ``minimum_driver`` (an integer as cuDriverGetVersion returns it, e.g. 12000).
+        toolchain: label -> version of everything that made it; shown, never compared at run time.
+        origin: where it was found: ``shipped``, ``cached`` or ``compiled``.
+    """
+
+    __slots__ = (
+        "attributes", "data", "fingerprint", "index_width", "kind", "launch_abi", "module", "options", "origin",
+        "qualname", "signature", "symbol", "target", "toolchain",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        module: str,
+        qualname: str,
+        signature: str,
+        fingerprint: bytes,
+        options: Mapping[str, Any],
+        kind: str,
+        target: str,
+        index_width: int,
+        symbol: str,
+        data: bytes | memoryview,
+        launch_abi: int = LAUNCH_ABI,
+        attributes: Mapping[str, Any] | None = None,
+        toolchain: Mapping[str, str] | None = None,
+        origin: str = "compiled",
+    ) -> None:
+        self.module = module
+        self.qualname = qualname
+        self.signature = signature
+        self.fingerprint = fingerprint
+        self.options = dict(options)
+        self.kind = kind
+        self.target = target
+        self.index_width = index_width
+        self.symbol = symbol
+        self.data = data
+        self.launch_abi = launch_abi
+        self.attributes = dict(attributes or {})
+        self.toolchain = dict(toolchain or {})
+        self.origin = origin
+
+    @property
+    def source(self) -> str:
+        """For people: ``shipped cubin sm_90``, ``cached cubin sm_90``, ``shipped ptx compute_75`` …"""
+        return f"{self.origin} {self.kind} {self.target}"
+
+    def __repr__(self) -> str:
+        return f"<KernelImage {self.module}:{self.qualname}({self.signature}) {self.target} index={self.index_width}>"
+
+
+class DeviceInfo:
+    """What choosing an image needs to know of a device: compute capability and driver version (12090, 13000, …)."""
+
+    __slots__ = ("cc", "driver_version", "name")
+
+    def __init__(self, cc: tuple[int, int], driver_version: int, name: str = "") -> None:
+        self.cc = cc
+        self.driver_version = driver_version
+        self.name = name
+
+
+class ImageRequest:
+    """What the dispatcher asks its providers for.
+
+    ``index_width`` 32 may be answered by a 64-bit image (it serves any launch), never the other way round.
+    ``notes`` collects, provider by provider, why each had nothing: it becomes the log line or the final error.
+    """
+
+    __slots__ = ("_fingerprint", "definition", "device", "index_width", "notes", "options", "signature")
+
+    def __init__(
+        self,
+        definition: KernelDefinition,
+        signature: Signature,
+        device: DeviceInfo,
+        index_width: int,
+        fingerprint: Callable[[], bytes],
+    ) -> None:
+        self.definition = definition
+        self.signature = signature
+        self.device = device
+        self.index_width = index_width
+        self.options = definition.options
+        self.notes: list[str] = []
+        self._fingerprint: Callable[[], bytes] | bytes = fingerprint
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The overload's fingerprint, computed when first asked for (an untouched shipped image never asks)."""
+        if not isinstance(self._fingerprint, bytes):
+            self._fingerprint = self._fingerprint()
+        return self._fingerprint

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The typed IR: functions of basic blocks in SSA form, with a position on every instruction.
+
+The whole IR as a grammar::
+
+    function    ::=  name, params, result type, blocks (the first is the entry)
+    block       ::=  phi* instruction* end
+    value       ::=  param | instruction           -- has .type
+    instruction ::=  op, operands, attrs, type, location      -- op is a row of ir/ops.py
+    end         ::=  jump | branch | return
+
+Types are those of ``cudabuild.types``: scalars (with ``int``/``float`` where a value stayed weak: an int64 / float64),
+arrays (pointer, shape and strides as one value) and tuples. ``none`` is the type of an instruction without a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cudabuild.errors import Location
+from cudabuild.ir.ops import OPS, Effect
+from cudabuild.types import Array, Type, none
+
+__all__ = ["Block", "Function", "Instr", "Param", "Value", "replace_uses"]
+
+
+@dataclass(eq=False)
+class Value:
+    """Anything that an instruction can take: a parameter or another instruction's result."""
+
+    type: Type
+    location: Location | None = None
+
+
+@dataclass(eq=False)
+class Param(Value):
+    name: str = ""
+    index: int = 0
+
+
+@dataclass(eq=False)
+class Instr(Value):
+    """One operation. ``hint`` is the user's variable name, for readable dumps."""
+
+    op: str = ""
+    operands: list[Value] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    block: Block | None = None
+    hint: str = ""
+
+    @property
+    def effect(self) -> str:
+        return OPS[self.op].effect
+
+    @property
+    def is_end(self) -> bool:
+        return OPS[self.op].effect == Effect.END
+
+
+@dataclass(eq=False)
+class Block:
+    """A straight run of instructions; phis first, one end last. ``predecessors`` fixes the order of phi operands."""
+
+    name: str
+    instructions: list[Instr] = field(default_factory=list)
+    predecessors: list[Block] = field(default_factory=list)
+
+    @property
+    def end(self) -> Instr | None:
+        last = self.instructions[-1] if self.instructions else None
+        return last if last is not None and last.is_end else None
+
+    @property
+    def phis(self) -> list[Instr]:
+        return [instr for instr in self.instructions if instr.op == "phi"]
+
+    @property
+    def successors(self) -> list[Block]:
+        end = self.end
+        if end is None or end.op == "return":
+            return []
+        if end.op == "jump":
+            return [end.attrs["target"]]
+        return [end.attrs["then"], end.attrs["else"]]
+
+
+@dataclass(eq=False)
+class Function:
+    """A kernel or a device function, typed for one list of argument types."""
+
+    name: str
+    params: list[Param]
+    result: Type
+    blocks: list[Block]
+    is_kernel: bool
+    location: Location | None = None
+
+    @property
+    def callees(self) -> list[Function]:
+        """The device functions reached, each once, callees before callers; without this function itself."""
+        found: dict[Function, None] = {}
+
+        def visit(function: Function) -> None:
+            for block in function.blocks:
+                for instr in block.instructions:
+                    if instr.op == "call":
+                        callee = instr.attrs["callee"]
+                        if callee not in found:
+                            visit(callee)
+                            found.setdefault(callee)
+
+        visit(self)
+        return list(found)
+
+    def instructions(self) -> list[Instr]:
+        return [instr for block in self.blocks for instr in block.instructions]
+
+    @property
+    def synchronises(self) -> bool:
+        """True if a barrier or a warp operation can be reached from here."""
+        functions = [self, *self.callees]
+        return any(instr.effect == Effect.SYNC for f in functions for instr in f.instructions())
+
+
+class Builder:
+    """Appends instructions to a block."""
+
+    def __init__(self, block: Block, location: Location | None = None) -> None:
+        self.block = block
+        self.location = location
+
+    def emit(self, op: str, type: Type, *operands: Value, **attrs: Any) -> Instr:
+        """Appends one instruction; ``op`` must be a row of the operation table."""
+        spec = OPS[op]
+        if spec.arity not in (-1, len(operands)):
+            raise ValueError(f"{op} takes {spec.arity} operands, not {len(operands)}")
+        instr = Instr(type, self.location, op, list(operands), attrs, self.block)
+        self.block.instructions.append(instr)
+        return instr
+
+    def const(self, value: Any, type: Type) -> Instr:
+        return self.emit("const", type, value=value)
+
+    def jump(self, target: Block) -> Instr:
+        target.predecessors.append(self.block)
+        return self.emit("jump", none, target=target)
+
+    def branch(self, condition: Value, then: Block, otherwise: Block) -> Instr:
+        then.predecessors.append(self.block)
+        otherwise.predecessors.append(self.block)
+        return self.emit("branch", none, condition, **{"then": then, "else": otherwise})
+
+    def ret(self, *value: Value) -> Instr:
+        return self.emit("return", none, *value)
+
+
+def replace_uses(function: Function, changes: dict[Value, Value]) -> None:
+    """Replaces operands throughout ``function``; chains of changes are followed."""
+
+    def final(value: Value) -> Value:
+        while value in changes:
+            value = changes[value]
+        return value
+
+    for instr in function.instructions():
+        instr.operands = [final(value) for value in instr.operands]
+
+
+def element_type(array: Type) -> Type:
+    """The element type of an array type."""
+    assert isinstance(array, Array)
+    return array.dtype

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of the typed IR, declared once: what each takes, makes and does.
+
+Printing, cloning, verifying and dead-code removal follow from this table. How an operation becomes LLVM text is the
+business of ``backend/`` (NVPTX) and ``cpu/`` (host), which hold one row each per operation here.
+
+Semantics (the kernel language's defined results, on every device): integers wrap; ``floordiv``/``mod`` are Python's and
+give 0 for a zero divisor; ``INT_MIN // -1`` wraps; ``shl``/``shr`` by at least the width give 0 (or the sign for a
+signed ``shr``), a negative count counts as too large; float-to-integer ``cast`` saturates and maps NaN to 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["OPS", "Effect", "OpSpec"]
+
+
+class Effect:
+    """What an operation does beyond its result, from none to synchronising."""
+
+    PURE = "pure"  #: same operands, same result; removable
+    READ = "read"  #: reads memory that others may write; removable
+    WRITE = "write"  #: writes memory
+    SYNC = "sync"  #: a barrier or warp operation: a suspension point on the CPU device
+    END = "end"  #: ends a block
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One operation. ``arity`` counts operands (-1: any number); ``attributes`` are the names that ``attrs`` must hold."""
+
+    name: str
+    arity: int
+    effect: str
+    attributes: tuple[str, ...]
+    doc: str
+
+
+_PURE = Effect.PURE
+_TABLE = (
+    # constants and structure
+    OpSpec("const", 0, _PURE, ("value",), "a Python bool, int or float of the result's type"),
+    OpSpec("undef", 0, _PURE, (), "a value nobody may look at (a variable not assigned on this path)"),
+    OpSpec("phi", -1, _PURE, (), "one operand per predecessor, in the order of block.predecessors"),
+    OpSpec("tuple", -1, _PURE, (), "a tuple of the operands"),
+    OpSpec("item", 1, _PURE, ("index",), "element ``index`` of a tuple"),
+    OpSpec("call", -1, Effect.WRITE, ("callee",), "calls the device function ``callee`` (a Function)"),
+    # arithmetic: operands and result of one scalar type
+    *(OpSpec(n, 2, _PURE, (), f"integer or float {n}") for n in ("add", "sub", "mul", "min", "max")),
+    OpSpec("div", 2, _PURE, (), "float division, IEEE"),
+    OpSpec("fmod", 2, _PURE, (), "float remainder with the sign of the dividend (C's fmod)"),
+    *(OpSpec(n, 2, _PURE, (), f"Python's {n}, integer or float") for n in ("floordiv", "mod")),
+    *(OpSpec(n, 2, _PURE, (), f"bitwise {n}, integer or bool") for n in ("and", "or", "xor")),
+    OpSpec("shl", 2, _PURE, (), "left shift, defined for every count"),
+    OpSpec("shr", 2, _PURE, (), "right shift, arithmetic for signed types, defined for every count"),
+    OpSpec("neg", 1, _PURE, (), "negation, integer or float"),
+    OpSpec("inv", 1, _PURE, (), "bitwise complement; logical not for bool"),
+    OpSpec("abs", 1, _PURE, (), "absolute value; the smallest signed integer stays itself"),
+    OpSpec("cmp", 2, _PURE, ("predicate",), "eq ne lt le gt ge; operands of one type; a NaN makes all but ne false"),
+    OpSpec("select", 3, _PURE, (), "operand 1 if operand 0 (bool) else operand 2"),
+    OpSpec("cast", 1, _PURE, (), "conversion between scalar types, defined for every value; to bool: != 0"),
+    OpSpec("math", -1, _PURE, ("function",), "a function of libdevice's name without __nv_ and type suffix; see MATH"),
+    OpSpec("isnan", 1, _PURE, (), "bool"),
+    OpSpec("isinf", 1, _PURE, (), "bool"),
+    OpSpec("isfinite", 1, _PURE, (), "bool"),
+    # arrays
+    OpSpec("dim", 1, _PURE, ("axis",), "extent along ``axis``, an int64 that is not negative"),
+    OpSpec("stride", 1, _PURE, ("axis",), "byte stride along ``axis``, an int64"),
+    OpSpec("wrap", 2, _PURE, (), "index operand 0 plus extent operand 1 where negative (int64)"),
+    OpSpec("load", -1, Effect.READ, (), "the element of array operand 0 at the index operands (wrapped already)"),
+    OpSpec("store", -1, Effect.WRITE, (), "stores the last operand into array operand 0 at the index operands between"),
+    OpSpec(
+        "view",
+        -1,
+        _PURE,
+        ("axes",),
+        "a sub-array. ``axes`` holds one letter per axis of the base: 'i' takes one operand (a wrapped index, the axis "
+        "goes), 's' takes three (first index, step, length; int64), '-' keeps the axis",
+    ),
+    OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
+    OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),
+    OpSpec("dynamic_shared", 0, _PURE, (), "the dynamic shared memory as a 1-d array of the result's dtype"),
+    OpSpec("atomic", -1, Effect.WRITE, ("function",), "add, min, max on an element: array, indices, value; the old value"),
+    # threads
+    OpSpec("sreg", 0, _PURE, ("register",), "tid.x … ntid.x … ctaid.x … nctaid.z, laneid: an int32, not negative"),
+    OpSpec("grid", 0, _PURE, ("axis",), "ctaid * ntid + tid along ``axis``: an int64, not negative"),
+    OpSpec("gridsize", 0, _PURE, ("axis",), "nctaid * ntid along ``axis``: an int64, positive"),
+    OpSpec("barrier", 0, Effect.SYNC, (), "waits for the live threads of the block"),
+    OpSpec("shfl", 4, Effect.SYNC, ("mode",), "warp shuffle: mask (uint32), value, delta or lane (int32), width (int32)"),
+    # block ends
+    OpSpec("jump", 0, Effect.END, ("target",), "goes to block ``target``"),
+    OpSpec("branch", 1, Effect.END, ("then", "else"), "goes to ``then`` if the bool operand is true, else to ``else``"),
+    OpSpec("return", -1, Effect.END, (), "returns the operand, or nothing"),
+)
+
+OPS: dict[str, OpSpec] = {spec.name: spec for spec in _TABLE}
+
+#: Functions of the ``math`` operation -> number of operands. Operands and result are of one float type, except
+#: that ``ldexp`` and ``powi`` take an int32 second.
+MATH: dict[str, int] = {
+    **dict.fromkeys(
+        (
+            "sqrt", "rsqrt", "cbrt", "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p",
+            "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+            "erf", "erfc", "tgamma", "lgamma", "floor", "ceil", "trunc", "rint",
+        ),
+        1,
+    ),
+    **dict.fromkeys(("atan2", "pow", "hypot", "copysign", "remainder", "nextafter", "ldexp", "powi"), 2),
+    "fma": 3,
+}  # fmt: skip

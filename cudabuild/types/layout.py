@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameter block of a kernel: the one function that code generation and launching both lay it out by.
+
+Every argument becomes one or more fields, in order, each at its natural alignment (as ``cuLaunchKernel`` copies them):
+
+* a scalar: itself; ``bool`` is one byte; a weak ``int`` is an int32 in the 32-bit variant (the launch uses that variant
+  only when the value fits) and an int64 in the 64-bit one; a weak ``float`` is a float64;
+* an array: its data pointer, one extent per axis and, for layout A only, one *byte* stride per axis; extents and strides
+  are int32 in the 32-bit variant, int64 in the 64-bit one. A stride of an axis of extent 0 or 1 is passed as 0;
+* a tuple: the fields of its elements.
+
+The 32-bit variant serves a launch when for every array each extent, the element count and, for layout A, the byte
+span Σ(extent − 1)·|stride| are below 2³¹, every weak int fits an int32, and grid × block is below 2³¹ on every axis.
+"""
+
+from __future__ import annotations
+
+from cudabuild.types.type import Array, Boolean, Float, Scalar, Tuple, Type, WeakInteger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cudabuild.types.signature import Signature
+
+__all__ = ["Field", "block_size", "parameter_fields"]
+
+
+class Field:
+    """One field of the parameter block.
+
+    Attributes:
+        argument: index of the argument it belongs to.
+        path: element indices inside nested tuples, outermost first; ``()`` outside tuples.
+        part: ``value``, ``data``, ``shape`` or ``stride``.
+        axis: for shape and stride; else 0.
+        format: ``struct`` format character: ``?bBhHiIqQefd``, ``P`` for a pointer.
+        size, offset: in bytes.
+    """
+
+    __slots__ = ("argument", "axis", "format", "offset", "part", "path", "size")
+
+    def __init__(self, argument: int, path: tuple[int, ...], part: str, axis: int, format: str, size: int) -> None:
+        self.argument = argument
+        self.path = path
+        self.part = part
+        self.axis = axis
+        self.format = format
+        self.size = size
+        self.offset = 0
+
+    def __repr__(self) -> str:
+        where = f"{self.argument}{''.join(f'[{i}]' for i in self.path)}.{self.part}{self.axis or ''}"
+        return f"<{where} {self.format}@{self.offset}>"
+
+
+_INTEGER_FORMATS = {
+    "int8": "b", "int16": "h", "int32": "i", "int64": "q",
+    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
+}  # fmt: skip
+
+
+def parameter_fields(signature: Signature, index_width: int) -> list[Field]:
+    """The fields of the parameter block, with offsets.
+
+    Args:
+        signature: the argument types.
+        index_width: 32 or 64.
+    """
+    fields: list[Field] = []
+    for argument, kind in enumerate(signature):
+        _append(fields, argument, (), kind, index_width)
+    offset = 0
+    for field in fields:
+        offset = -(-offset // field.size) * field.size
+        field.offset = offset
+        offset += field.size
+    return fields
+
+
+def block_size(fields: list[Field]) -> int:
+    """The size of the parameter block in bytes; 0 for none."""
+    return fields[-1].offset + fields[-1].size if fields else 0
+
+
+def _append(fields: list[Field], argument: int, path: tuple[int, ...], kind: Type, width: int) -> None:
+    index_format, index_size = ("i", 4) if width == 32 else ("q", 8)
+    if isinstance(kind, Array):
+        fields.append(Field(argument, path, "data", 0, "P", 8))
+        parts = ("shape", "stride") if kind.layout == "A" else ("shape",)
+        for part in parts:
+            fields.extend(Field(argument, path, part, axis, index_format, index_size) for axis in range(kind.ndim))
+    elif isinstance(kind, Tuple):
+        for index, element in enumerate(kind.elements):
+            _append(fields, argument, (*path, index), element, width)
+    elif isinstance(kind, WeakInteger):
+        fields.append(Field(argument, path, "value", 0, index_format, index_size))
+    elif isinstance(kind, Boolean):
+        fields.append(Field(argument, path, "value", 0, "?", 1))
+    elif isinstance(kind, Float):
+        fields.append(Field(argument, path, "value", 0, {16: "e", 32: "f", 64: "d"}[kind.bits], kind.size))
+    elif isinstance(kind, Scalar):
+        fields.append(Field(argument, path, "value", 0, _INTEGER_FORMATS[kind.name], kind.size))
+    else:
+        raise TypeError(f"{kind.name} cannot be a kernel argument")

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of the kernel language, as values that compare by their canonical text.
+
+A type's ``name`` is its spelling in signatures, archives and mangled symbols: ``float32``, ``int`` (weak),
+``float32[:, ::1]``, ``Tuple(int32, float64)``. Two types are equal exactly when their names are equal, so a type read
+back from an archive equals the one that wrote it.
+
+The launch path imports this module: it uses neither dataclasses nor typing nor NumPy.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+__all__ = [
+    "Array",
+    "Boolean",
+    "Float",
+    "Integer",
+    "NoneType",
+    "Scalar",
+    "Tuple",
+    "Type",
+    "WeakFloat",
+    "WeakInteger",
+    "bool_",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "none",
+    "scalar_by_name",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "weak_float",
+    "weak_int",
+]
+
+
+class Type:
+    """A type of the kernel language; equal to another exactly when ``name`` is equal."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Type) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class Scalar(Type):
+    """A number or truth value; ``size`` is in bytes, as stored in memory and in a parameter block."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name)
+        self.size = size
+
+    def __getitem__(self, dims: Any) -> Array:
+        """``float32[:, ::1]``: the array type with these elements; ``::1`` marks the contiguous axis."""
+        return Array.from_subscript(self, dims)
+
+    def __call__(self, *args: Any) -> Any:
+        """``float32(x)`` as a cast on the host: a NumPy scalar. ``float32(int32, …)``, with types: a signature."""
+        if args and all(isinstance(arg, Type) for arg in args):
+            raise TypeError(
+                f"a kernel returns nothing: write void({', '.join(map(repr, args))}) instead of {self.name}(…)"
+            )
+        import numpy
+
+        scalar: Any = {"bool": numpy.bool_, "int": int, "float": float}.get(self.name)
+        return (scalar or getattr(numpy, self.name))(*args)
+
+
+class Boolean(Scalar):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("bool", 1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Boolean, ())
+
+
+class Integer(Scalar):
+    """A typed integer of ``bits`` bits; arithmetic on it wraps."""
+
+    __slots__ = ("bits", "signed")
+
+    def __init__(self, bits: int, signed: bool) -> None:
+        super().__init__(f"{'' if signed else 'u'}int{bits}", bits // 8)
+        self.bits = bits
+        self.signed = signed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Integer, (self.bits, self.signed))
+
+
+class Float(Scalar):
+    __slots__ = ("bits",)
+
+    def __init__(self, bits: int) -> None:
+        super().__init__(f"float{bits}", bits // 8)
+        self.bits = bits
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Float, (self.bits,))
+
+
+class WeakInteger(Integer):
+    """A Python ``int``: takes the type of the typed number it meets; an int64 when it meets none."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(64, True)
+        self.name = "int"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (WeakInteger, ())
+
+
+class WeakFloat(Float):
+    """A Python ``float``: takes the floating type it meets; a float64 when it meets none."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.name = "float"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (WeakFloat, ())
+
+
+class NoneType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("none")
+
+    def __call__(self, *args: Type) -> tuple[Type, ...]:
+        """``void(float32, float32[::1])``: a signature, as the tuple of its argument types."""
+        return args
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (NoneType, ())
+
+
+class Tuple(Type):
+    """A tuple of fixed length; elements may differ in type."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: Iterable[Type]) -> None:
+        self.elements = tuple(elements)
+        super().__init__(f"Tuple({', '.join(e.name for e in self.elements)})")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Tuple, (self.elements,))
+
+
+class Array(Type):
+    """An n-dimensional array.
+
+    ``layout`` is ``"C"`` (last axis contiguous, no strides passed), ``"F"`` (first axis contiguous) or ``"A"`` (byte
+    strides at run time). A 0-d array has layout C. ``space`` is the CUDA address space of its memory: ``global``
+    for arguments, ``shared`` or ``local`` for arrays made in a kernel, ``generic`` where paths join.
+    """
+
+    __slots__ = ("dtype", "layout", "ndim", "readonly", "space")
+
+    def __init__(
+        self, dtype: Scalar, ndim: int, layout: str, readonly: bool = False, space: str = "global"
+    ) -> None:
+        if layout not in ("C", "F", "A"):
+            raise ValueError(f"array layout {layout!r}: expected 'C', 'F' or 'A'")
+        if ndim < 2 and layout == "F":
+            layout = "C"
+        self.dtype = dtype
+        self.ndim = ndim
+        self.layout = layout
+        self.readonly = readonly
+        self.space = space
+        dims = [":"] * ndim
+        if ndim and layout == "C":
+            dims[-1] = "::1"
+        elif ndim and layout == "F":
+            dims[0] = "::1"
+        prefix = "const " if readonly else ""
+        suffix = "" if space == "global" else f"@{space}"
+        super().__init__(f"{prefix}{dtype.name}[{', '.join(dims)}]{suffix}")
+
+    @classmethod
+    def from_subscript(cls, dtype: Scalar, dims: Any) -> Array:
+        """The array type spelled ``dtype[dims]``; raises TypeError for anything but ``:`` and ``::1``."""
+        parts = dims if isinstance(dims, tuple) else (dims,)
+        marks = []
+        for axis, part in enumerate(parts):
+            if not isinstance(part, slice) or part.start is not None or part.stop is not None:
+                raise TypeError(f"{dtype.name}[…]: expected ':' or '::1' for axis {axis}, found {part!r}")
+            if part.step not in (None, 1):
+                raise TypeError(f"{dtype.name}[…]: expected '::1' for axis {axis}, found a step of {part.step!r}")
+            if part.step == 1:
+                marks.append(axis)
+        ndim = len(parts)
+        if len(marks) > 1 or (marks and marks[0] not in (0, ndim - 1)):
+            raise TypeError(f"{dtype.name}[…]: '::1' belongs on the last axis (C order) or the first (Fortran order)")
+        layout = "A" if not marks else "C" if marks[0] == ndim - 1 else "F"
+        return cls(dtype, ndim, layout)
+
+    def with_(
+        self,
+        *,
+        ndim: int | None = None,
+        layout: str | None = None,
+        readonly: bool | None = None,
+        space: str | None = None,
+    ) -> Array:
+        """This type with some fields replaced."""
+        return Array(
+            self.dtype,
+            self.ndim if ndim is None else ndim,
+            self.layout if layout is None else layout,
+            self.readonly if readonly is None else readonly,
+            self.space if space is None else space,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Array, (self.dtype, self.ndim, self.layout, self.readonly, self.space))
+
+
+bool_ = Boolean()
+int8, int16, int32, int64 = (Integer(bits, True) for bits in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (Integer(bits, False) for bits in (8, 16, 32, 64))
+float16, float32, float64 = (Float(bits) for bits in (16, 32, 64))
+weak_int = WeakInteger()
+weak_float = WeakFloat()
+none = NoneType()
+
+#: Spellings accepted in signatures besides the canonical name: NumPy's type codes and numba's short names.
+_ALIASES = {
+    "boolean": "bool", "bool_": "bool", "b1": "bool",
+    "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
+    "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64",
+    "f2": "float16", "f4": "float32", "f8": "float64",
+    "byte": "uint8", "intc": "int32", "uintc": "uint32", "intp": "int64", "uintp": "uint64",
+    "half": "float16", "single": "float32", "double": "float64",
+}  # fmt: skip
+_CANONICAL: dict[str, Scalar] = {
+    scalar.name: scalar
+    for scalar in (
+        bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+        float16, float32, float64, weak_int, weak_float,
+    )
+}  # fmt: skip
+
+
+def scalar_by_name(name: str) -> Scalar | None:
+    """The scalar type spelled ``name`` in a signature (canonical, NumPy code or numba alias), or None."""
+    return _CANONICAL.get(_ALIASES.get(name, name))
+
+
+def scalar_names() -> list[str]:
+    """Every canonical scalar name, for messages."""
+    return list(_CANONICAL)
