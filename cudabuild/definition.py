@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cudabuild.types import Signature, Type
 
-__all__ = ["DEFAULT_OPTIONS", "KernelDefinition", "OptionSpec", "OPTIONS", "Options"]
+__all__ = ["DEFAULT_OPTIONS", "OPTIONS", "KernelDefinition", "OptionSpec", "Options"]
 
 
 class OptionSpec:
@@ -36,9 +36,13 @@ class OptionSpec:
 
 #: Every option of ``@kernel``, declared once.
 OPTIONS: tuple[OptionSpec, ...] = (
-    OptionSpec("fastmath", False, "bool", True, "allow approximate division, square root and functions; flush denormals"),
+    OptionSpec(
+        "fastmath", False, "bool", True, "allow approximate division, square root and functions; flush denormals"
+    ),
     OptionSpec("fma", True, "bool", True, "contract a * b + c into one fused multiply-add with a single rounding"),
-    OptionSpec("literals", "weak", "'weak'", True, "how Python numbers are typed: 'weak' takes the other operand's type"),
+    OptionSpec(
+        "literals", "weak", "'weak'", True, "how Python numbers are typed: 'weak' takes the other operand's type"
+    ),
     OptionSpec("opt", 3, "int 0..3", False, "LLVM's and the assembler's optimisation level"),
     OptionSpec("lineinfo", False, "bool", False, "record source lines for profilers"),
     OptionSpec("max_registers", None, "int 16..255 or None", False, "the most registers a thread may use"),

@@ -64,6 +64,7 @@ _TABLE = (
     OpSpec("isnan", 1, _PURE, (), "bool"),
     OpSpec("isinf", 1, _PURE, (), "bool"),
     OpSpec("isfinite", 1, _PURE, (), "bool"),
+    OpSpec("within", 3, _PURE, (), "operand 0, which is known to be at least operand 1 and less than operand 2"),
     # arrays
     OpSpec("dim", 1, _PURE, ("axis",), "extent along ``axis``, an int64 that is not negative"),
     OpSpec("stride", 1, _PURE, ("axis",), "byte stride along ``axis``, an int64"),
@@ -81,13 +82,17 @@ _TABLE = (
     OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
     OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),
     OpSpec("dynamic_shared", 0, _PURE, (), "the dynamic shared memory as a 1-d array of the result's dtype"),
-    OpSpec("atomic", -1, Effect.WRITE, ("function",), "add, min, max on an element: array, indices, value; the old value"),
+    OpSpec(
+        "atomic", -1, Effect.WRITE, ("function",), "add, min, max on an element: array, indices, value; the old value"
+    ),
     # threads
     OpSpec("sreg", 0, _PURE, ("register",), "tid.x … ntid.x … ctaid.x … nctaid.z, laneid: an int32, not negative"),
     OpSpec("grid", 0, _PURE, ("axis",), "ctaid * ntid + tid along ``axis``: an int64, not negative"),
     OpSpec("gridsize", 0, _PURE, ("axis",), "nctaid * ntid along ``axis``: an int64, positive"),
     OpSpec("barrier", 0, Effect.SYNC, (), "waits for the live threads of the block"),
-    OpSpec("shfl", 4, Effect.SYNC, ("mode",), "warp shuffle: mask (uint32), value, delta or lane (int32), width (int32)"),
+    OpSpec(
+        "shfl", 4, Effect.SYNC, ("mode",), "warp shuffle: mask (uint32), value, delta or lane (int32), width (int32)"
+    ),
     # block ends
     OpSpec("jump", 0, Effect.END, ("target",), "goes to block ``target``"),
     OpSpec("branch", 1, Effect.END, ("then", "else"), "goes to ``then`` if the bool operand is true, else to ``else``"),

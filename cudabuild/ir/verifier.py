@@ -12,7 +12,7 @@ from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tu
 
 __all__ = ["verify_function"]
 
-_SAME = frozenset(("add", "sub", "mul", "min", "max", "div", "fmod", "floordiv", "mod", "and", "or", "xor"))
+_SAME = frozenset(("within", "add", "sub", "mul", "min", "max", "div", "fmod", "floordiv", "mod", "and", "or", "xor"))
 _FLOAT_ONLY = frozenset(("div", "fmod"))
 _BITWISE = frozenset(("and", "or", "xor"))
 

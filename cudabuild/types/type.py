@@ -186,9 +186,7 @@ class Array(Type):
 
     __slots__ = ("dtype", "layout", "ndim", "readonly", "space")
 
-    def __init__(
-        self, dtype: Scalar, ndim: int, layout: str, readonly: bool = False, space: str = "global"
-    ) -> None:
+    def __init__(self, dtype: Scalar, ndim: int, layout: str, readonly: bool = False, space: str = "global") -> None:
         if layout not in ("C", "F", "A"):
             raise ValueError(f"array layout {layout!r}: expected 'C', 'F' or 'A'")
         if ndim < 2 and layout == "F":
