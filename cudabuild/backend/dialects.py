@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs between the machines that typed IR is lowered to.
+
+``backend/emit.py`` lowers everything that LLVM says in one way for all targets. The rest is asked of a ``Dialect``:
+``backend/nvptx.py`` answers for NVIDIA GPUs, ``cpu/`` for the host. A method receives the ``FunctionEmitter`` and
+appends to ``emitter.text``; it may end the current block and begin others (a barrier that suspends, a guarded access).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cudabuild.backend.text import Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cudabuild.backend.emit import FunctionEmitter
+    from cudabuild.ir.ir import Instr
+    from cudabuild.types import Array, Scalar
+    from cudabuild.types.layout import Field
+
+__all__ = ["Access", "Dialect"]
+
+
+@dataclass
+class Access:
+    """One access to an array element, before its address is computed.
+
+    Attributes:
+        instr: the ``load``, ``store`` or ``atomic``, with its location.
+        array: the array's type.
+        indices: one integer operand per axis, wrapped already, each of its own width.
+        shape: one extent per axis; their common width is that of the kernel's variant, or that of a constant.
+        memory_type: the element's LLVM type in memory (``i8`` for bool).
+        pointer: makes the element's address; call it where the access is known to be wanted.
+    """
+
+    instr: Instr
+    array: Array
+    indices: Sequence[Operand]
+    shape: Sequence[Operand]
+    memory_type: str
+    pointer: Callable[[], Operand]
+
+    @property
+    def align(self) -> int:
+        return self.array.dtype.size
+
+
+class Dialect:
+    """The rows that a target supplies. Defaults are those that both targets share."""
+
+    name = ""
+    triple = ""
+    datalayout = ""
+    #: Written after ``atomicrmw``/``cmpxchg`` pointers: ``syncscope("…") monotonic``.
+    atomic_ordering = "monotonic"
+    #: Parameters that every device function gets before its own, as ``type %name``; callers pass them on by name.
+    device_parameters: tuple[str, ...] = ()
+
+    def pointer(self, space: str) -> str:
+        """The LLVM pointer type of array memory in ``space``: global, shared, local or generic."""
+        return "ptr"
+
+    def function_attributes(self, emitter: FunctionEmitter) -> str:
+        """Attributes of a device function, as text."""
+        return "nounwind"
+
+    def open_kernel(self, emitter: FunctionEmitter, symbol: str, fields: Sequence[Field]) -> list[Operand]:
+        """Begins the kernel's function (``emitter.text``) and returns one operand per field of the parameter block.
+
+        Types of the operands: ``emitter.field_type(field)``.
+        """
+        raise NotImplementedError
+
+    def kernel_return(self, emitter: FunctionEmitter) -> None:
+        """Ends the current block: this thread is done."""
+        emitter.text.end("ret void")
+
+    def close_kernel(self, emitter: FunctionEmitter) -> None:
+        """Called once after the last block was written, before phis are completed."""
+
+    def sreg(self, emitter: FunctionEmitter, register: str) -> Operand:
+        """``tid.x`` … ``nctaid.z``, ``laneid``: an i32 that is not negative."""
+        raise NotImplementedError
+
+    def barrier(self, emitter: FunctionEmitter) -> None:
+        raise NotImplementedError
+
+    def shfl(
+        self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand, lane: Operand, width: Operand
+    ) -> Operand:
+        """Exchanges ``value`` (any scalar type) within a warp; ``mode`` is idx, up, down or bfly."""
+        raise NotImplementedError
+
+    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
+        """The address of the static shared array ``key``, 16-byte aligned, of type ``pointer("shared")``."""
+        raise NotImplementedError
+
+    def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
+        """The address of the dynamic shared memory and its size in bytes (i32)."""
+        raise NotImplementedError
+
+    def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
+        """A row of ``ir.ops.MATH``, or ``fmod``, on float or double."""
+        raise NotImplementedError
+
+    def float_to_int(self, emitter: FunctionEmitter, value: Operand, bits: int, signed: bool) -> Operand:
+        """Saturating conversion of a float or double to ``i<bits>``; NaN gives 0."""
+        name = f"llvm.fpto{'s' if signed else 'u'}i.sat.i{bits}.{'f32' if value.type == 'float' else 'f64'}"
+        return emitter.text.call(f"i{bits}", name, value)
+
+    def load(self, emitter: FunctionEmitter, access: Access) -> Operand:
+        """Reads an element, in its memory type."""
+        pointer = access.pointer()
+        return emitter.text.emit(
+            access.memory_type, f"load {access.memory_type}, {pointer.typed}, align {access.align}"
+        )
+
+    def store(self, emitter: FunctionEmitter, access: Access, value: Operand) -> None:
+        """Writes an element, in its memory type."""
+        pointer = access.pointer()
+        emitter.text.do(f"store {value.typed}, {pointer.typed}, align {access.align}")
+
+    def check_atomic(self, emitter: FunctionEmitter, access: Access) -> Operand:
+        """The address that an atomic operation works on; a dialect that checks bounds may answer a scratch address."""
+        return access.pointer()
+
+    def refuse(self, instr: Instr, type: Scalar) -> str | None:
+        """Why the target cannot do ``instr`` on ``type``, or None."""
+        return None

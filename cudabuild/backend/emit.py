@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed IR to LLVM text.
+
+Before::
+
+    kernel saxpy(a: float32, x: float32[::1])
+    entry:
+      %0: int = grid axis=0
+      %1: int = dim %x axis=0
+      %2: bool = cmp %0, %1 predicate=lt
+
+After (NVPTX, 32-bit variant)::
+
+    define ptx_kernel void @saxpy_1f(float %p0, ptr addrspace(1) %p1, i32 %p2) #0 {
+    entry:
+      %v1 = call range(i32 1, 1025) i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+      …
+      %v6 = icmp slt i32 %v5, %p2
+
+Every IR value is a list of LLVM values, its leaves: one for a scalar; pointer, extents and (layout A) strides for an
+array; those of its elements for a tuple. A 64-bit integer whose range fits 32 bits is *kept* as an i32 and widened
+where a wider one is asked for: nothing narrows 64-bit counters once LLVM has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cudabuild.backend import arithmetic, memory
+from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
+from cudabuild.definition import DEFAULT_OPTIONS, Options
+from cudabuild.ir.ir import Block, Function, Instr, Value
+from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple, Type
+from cudabuild.types.layout import Field, parameter_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cudabuild.backend.dialects import Dialect
+
+    Row = Callable[["FunctionEmitter", Instr], "Operand | Sequence[Operand] | None"]
+
+__all__ = ["FunctionEmitter", "RangeFacts", "emit_module", "llvm_type", "memory_type"]
+
+
+class RangeFacts(Protocol):
+    """What is known of a function's integers; ``ir/ranges.py`` computes it."""
+
+    def of(self, value: Value) -> tuple[int, int]:
+        """Inclusive bounds of an integer value."""
+        ...
+
+    def nonnegative(self, value: Value) -> bool: ...
+
+    def fits32(self, value: Value) -> bool: ...
+
+
+def llvm_type(type: Type) -> str:
+    """The LLVM type of a scalar in a register."""
+    if isinstance(type, Boolean):
+        return "i1"
+    if isinstance(type, Integer):
+        return f"i{type.bits}"
+    assert isinstance(type, Float), type
+    return {16: "half", 32: "float", 64: "double"}[type.bits]
+
+
+def memory_type(type: Type) -> str:
+    """The LLVM type of a scalar in memory."""
+    return "i8" if isinstance(type, Boolean) else llvm_type(type)
+
+
+@dataclass
+class ModuleEmitter:
+    """One module: a kernel and the device functions that it reaches."""
+
+    text: ModuleText
+    dialect: Dialect
+    index_bits: int
+    options: Options
+    ranges_of: Callable[[Function], RangeFacts]
+    symbol: str
+    device_names: dict[Function, str]
+
+
+def emit_module(
+    function: Function,
+    dialect: Dialect,
+    *,
+    symbol: str,
+    index_width: int,
+    ranges_of: Callable[[Function], RangeFacts],
+    options: Options = DEFAULT_OPTIONS,
+) -> ModuleText:
+    """The LLVM module of the kernel ``function``.
+
+    Args:
+        function: verified typed IR; operations that ``dialect`` cannot select must have been refused already.
+        symbol: the entry point's name.
+        index_width: 32 or 64, the variant.
+        ranges_of: range facts of the kernel and of each device function.
+    """
+    text = ModuleText(dialect.triple, dialect.datalayout)
+    names = {callee: f"{symbol}.{n}.{callee.name}" for n, callee in enumerate(function.callees)}
+    names = {callee: "".join(c if c.isalnum() and c.isascii() else "_" for c in name) for callee, name in names.items()}
+    module = ModuleEmitter(text, dialect, index_width, options, ranges_of, symbol, names)
+    for callee in function.callees:
+        FunctionEmitter(module, callee).run_device()
+    FunctionEmitter(module, function).run_kernel()
+    return text
+
+
+class FunctionEmitter:
+    """Lowers one function. ``text`` is where dialects append.
+
+    Attributes:
+        text, dialect, options, index_bits, module: what is being written and how.
+        fast: fast-math flags with a trailing space, for operations on floats.
+    """
+
+    text: FunctionText
+
+    def __init__(self, module: ModuleEmitter, function: Function) -> None:
+        self.module = module
+        self.function = function
+        self.dialect = module.dialect
+        self.options = module.options
+        self.index_bits = module.index_bits
+        self.ranges = module.ranges_of(function)
+        self.fast = "nsz arcp contract afn reassoc " if module.options["fastmath"] else ""
+        self.fast = self.fast or ("contract " if module.options["fma"] else "")
+        self.leaves: dict[Value, tuple[Operand, ...]] = {}
+        self._labels: dict[Block, str] = {}
+        self._exits: dict[Block, Any] = {}
+        self._converted: dict[tuple[str, int], Operand] = {}
+        self._converted_in: object = None
+
+    # -- whole functions
+
+    def run_kernel(self) -> None:
+        fields = parameter_fields(tuple(p.type for p in self.function.params), self.index_bits)
+        operands = self.dialect.open_kernel(self, self.module.symbol, fields)
+        for param in self.function.params:
+            own = [
+                self._field_value(field, operand, self._part_type(param.type, field))
+                for field, operand in zip(fields, operands, strict=True)
+                if field.argument == param.index
+            ]
+            self.leaves[param] = tuple(own)
+        self._body()
+        self.dialect.close_kernel(self)
+        self._complete_phis()
+
+    def run_device(self) -> None:
+        name = self.module.device_names[self.function]
+        parameters = list(self.dialect.device_parameters)
+        for param in self.function.params:
+            operands = [
+                Operand(type, f"%p{len(parameters) + n}", *self.signs(param.type))
+                for n, type in enumerate(self.leaf_types(param.type))
+            ]
+            parameters += [operand.typed for operand in operands]
+            self.leaves[param] = tuple(operands)
+        group = self.module.text.attribute_group("alwaysinline " + self.dialect.function_attributes(self))
+        header = f"define internal {self._result_type()} @{name}({', '.join(parameters)}) {group}"
+        self.text = self.module.text.function(name, header)
+        self._body()
+        self._complete_phis()
+
+    def _body(self) -> None:
+        order = _reverse_postorder(self.function.blocks[0])
+        for number, block in enumerate(order):
+            self._labels[block] = f"b{number}"
+        self.text.jump(self._labels[order[0]])
+        for block in order:
+            self.text.start(self._labels[block])
+            for phi in block.phis:
+                types = [self._phi_type(phi, type) for type in self.leaf_types(phi.type)]
+                signs = self.signs(phi.type, types[0])
+                self.leaves[phi] = tuple(Operand(t, f"%{self.text.name('phi')}", *signs) for t in types)
+                if isinstance(phi.type, Integer):
+                    self.leaves[phi] = (replace(self.leaves[phi][0], nneg=self.ranges.nonnegative(phi)),)
+            for instr in block.instructions:
+                if instr.op != "phi":
+                    self._instruction(instr)
+            self._exits[block] = self.text.current
+
+    def _instruction(self, instr: Instr) -> None:
+        result = _ROWS[instr.op](self, instr)
+        if result is not None:
+            self.leaves[instr] = (result,) if isinstance(result, Operand) else tuple(result)
+
+    def _complete_phis(self) -> None:
+        """Writes the phis, with conversions at the ends of the predecessors: those are all written by now."""
+        for block, label in self._labels.items():
+            target = next(b for b in self.text.blocks if b.label == label)
+            for phi in block.phis:
+                columns: list[list[str]] = [[] for _ in self.leaves[phi]]
+                for value, predecessor in zip(phi.operands, block.predecessors, strict=True):
+                    if predecessor not in self._exits:
+                        continue
+                    self.text.current = self._exits[predecessor]
+                    for column, have, want in zip(columns, self.leaves[value], self.leaves[phi], strict=True):
+                        text = self.coerce(have, want.type).text
+                        column.append(f"[ {text}, %{self.text.current.label} ]")
+                for want, column in zip(self.leaves[phi], columns, strict=True):
+                    target.phis.append(f"  {want.text} = phi {want.type} {', '.join(column)}")
+
+    # -- values and types
+
+    def leaf_types(self, type: Type) -> list[str]:
+        """The LLVM types that a value of ``type`` is passed as between blocks and functions."""
+        if isinstance(type, Array):
+            strides = type.ndim if type.layout == "A" else 0
+            index = f"i{self.index_bits}"
+            return [self.dialect.pointer(type.space), *[index] * type.ndim, *["i64"] * strides]
+        if isinstance(type, Tuple):
+            return [leaf for element in type.elements for leaf in self.leaf_types(element)]
+        return [] if isinstance(type, NoneType) else [llvm_type(type)]
+
+    def field_type(self, field: Field) -> str:
+        """The LLVM type of a field of the parameter block."""
+        names = {"P": self.dialect.pointer("global"), "e": "half", "f": "float", "d": "double"}
+        return names.get(field.format, f"i{8 * field.size}")
+
+    def scalar(self, value: Value) -> Operand:
+        """The operand of a scalar, at the width it is kept in."""
+        return self.leaves[value][0]
+
+    def integer(self, value: Value, bits: int) -> Operand:
+        """The integer ``value`` at ``bits`` bits; narrowing keeps the low bits."""
+        return self.convert(self.scalar(value), bits)
+
+    def convert(self, operand: Operand, bits: int) -> Operand:
+        """An integer operand widened as its sign says, or truncated."""
+        if operand.bits == bits:
+            return operand
+        if operand.constant is not None:
+            value = operand.constant if operand.signed else operand.constant & ((1 << operand.bits) - 1)
+            return int_literal(value, bits)
+        if self._converted_in is not self.text.current:
+            self._converted_in = self.text.current
+            self._converted.clear()
+        key = (operand.text, bits)
+        found = self._converted.get(key)
+        if found is None:
+            if operand.bits > bits:
+                found = self.text.emit(f"i{bits}", f"trunc {operand.typed} to i{bits}")
+            elif operand.nneg:
+                found = self.text.emit(f"i{bits}", f"zext nneg {operand.typed} to i{bits}", nneg=True)
+            else:
+                how = "sext" if operand.signed else "zext"
+                found = self.text.emit(f"i{bits}", f"{how} {operand.typed} to i{bits}", nneg=not operand.signed)
+            self._converted[key] = found
+        return found
+
+    def coerce(self, operand: Operand, type: str) -> Operand:
+        """``operand`` as LLVM type ``type``: integers change width, pointers address space."""
+        if operand.type == type:
+            return operand
+        if type.startswith("ptr"):
+            return self.text.emit(type, f"addrspacecast {operand.typed} to {type}")
+        return self.convert(operand, int(type[1:]))
+
+    def fits32(self, value: Value) -> bool:
+        """True if a 64-bit integer value may be kept in 32 bits: it is at least −2³¹ and below 2³¹."""
+        return self.ranges.fits32(value)
+
+    def bits_for(self, instr: Instr, *values: Value) -> int:
+        """The width to compute an integer operation on ``values`` in."""
+        type = values[0].type
+        if isinstance(type, Boolean):
+            return 1
+        assert isinstance(type, Integer)
+        if type.bits != 64:
+            return type.bits
+        wanted = (*values, instr) if isinstance(instr.type, Integer) else values
+        return 32 if all(self.fits32(value) for value in wanted) else 64
+
+    def result(self, instr: Instr, text: str, bits: int) -> Operand:
+        """Appends an integer operation of width ``bits`` that computes ``instr``."""
+        return self.integer_result(instr, self.text.emit(f"i{bits}", text))
+
+    def integer_result(self, instr: Instr, operand: Operand) -> Operand:
+        """``operand`` with the signs of ``instr``'s type and range."""
+        if operand.type == "i1":
+            return operand
+        signed, _ = self.signs(instr.type, operand.type)
+        nneg = self.ranges.of(instr)[1] < 1 << (operand.bits - 1) and self.ranges.nonnegative(instr)
+        return replace(operand, signed=signed, nneg=nneg)
+
+    def signs(self, type: Type, kept: str = "") -> tuple[bool, bool]:
+        """(signed, nneg) of leaves: a value kept narrower than its type is always in the signed range."""
+        signed = not isinstance(type, Integer) or type.signed or (kept == "i32" and type.bits == 64)
+        return signed, False
+
+    def _phi_type(self, phi: Instr, type: str) -> str:
+        return "i32" if type == "i64" and isinstance(phi.type, Integer) and self.fits32(phi) else type
+
+    def _part_type(self, type: Type, field: Field) -> Type:
+        for index in field.path:
+            assert isinstance(type, Tuple)
+            type = type.elements[index]
+        return type
+
+    def _field_value(self, field: Field, operand: Operand, type: Type) -> Operand:
+        if field.part == "value" and isinstance(type, Boolean):
+            return self.text.emit("i1", f"icmp ne {operand.typed}, 0")
+        signed = not (field.part == "value" and isinstance(type, Integer) and not type.signed)
+        return replace(operand, signed=signed, nneg=field.part == "shape")
+
+    def _result_type(self) -> str:
+        types = self.leaf_types(self.function.result)
+        return "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
+
+    # -- rows that concern the function as a whole
+
+    def label(self, block: Block) -> str:
+        return self._labels[block]
+
+    def emit_return(self, instr: Instr) -> None:
+        if self.function.is_kernel:
+            self.dialect.kernel_return(self)
+            return
+        types = self.leaf_types(self.function.result)
+        if not types:
+            self.text.end("ret void")
+            return
+        leaves = [self.coerce(leaf, t) for leaf, t in zip(self.leaves[instr.operands[0]], types, strict=True)]
+        if len(leaves) == 1:
+            self.text.end(f"ret {leaves[0].typed}")
+            return
+        whole = Operand(self._result_type(), "poison")
+        for index, leaf in enumerate(leaves):
+            whole = self.text.emit(whole.type, f"insertvalue {whole.typed}, {leaf.typed}, {index}")
+        self.text.end(f"ret {whole.typed}")
+
+    def emit_call(self, instr: Instr) -> Sequence[Operand]:
+        callee: Function = instr.attrs["callee"]
+        args = list(self.dialect.device_parameters)
+        for value, param in zip(instr.operands, callee.params, strict=True):
+            for leaf, type in zip(self.leaves[value], self.leaf_types(param.type), strict=True):
+                args.append(self.coerce(leaf, type).typed)
+        types = self.leaf_types(callee.result)
+        result = "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
+        text = f"call {result} @{self.module.device_names[callee]}({', '.join(args)})"
+        if not types:
+            self.text.do(text)
+            return ()
+        whole = self.text.emit(result, text)
+        signs = self.signs(callee.result)
+        if len(types) == 1:
+            return (replace(whole, signed=signs[0]),)
+        return self._split(whole, callee.result)
+
+    def _split(self, whole: Operand, type: Type) -> list[Operand]:
+        parts: list[Operand] = []
+        for kind in _leaf_kinds(type):
+            for leaf in self.leaf_types(kind):
+                part = self.text.emit(leaf, f"extractvalue {whole.typed}, {len(parts)}")
+                parts.append(replace(part, signed=self.signs(kind)[0]))
+        return parts
+
+
+def _leaf_kinds(type: Type) -> list[Type]:
+    """The scalars and arrays inside ``type``, in order."""
+    if isinstance(type, Tuple):
+        return [kind for element in type.elements for kind in _leaf_kinds(element)]
+    return [type]
+
+
+def _reverse_postorder(entry: Block) -> list[Block]:
+    """The reachable blocks, each after its dominators."""
+    seen = {entry}
+    order: list[Block] = []
+    stack: list[tuple[Block, int]] = [(entry, 0)]
+    while stack:
+        block, position = stack.pop()
+        successors = block.successors
+        if position < len(successors):
+            stack.append((block, position + 1))
+            successor = successors[position]
+            if successor not in seen:
+                seen.add(successor)
+                stack.append((successor, 0))
+        else:
+            order.append(block)
+    return order[::-1]
+
+
+def _const(e: FunctionEmitter, instr: Instr) -> Operand:
+    return _literal(e, instr, instr.attrs["value"])
+
+
+def _literal(e: FunctionEmitter, instr: Instr, value: Any) -> Operand:
+    type = instr.type
+    if isinstance(type, Float):
+        return float_literal(float(value), llvm_type(type))
+    bits = 1 if isinstance(type, Boolean) else type.size * 8 if isinstance(type, Scalar) else 64
+    if bits == 64 and -(1 << 31) <= value < 1 << 31:
+        bits = 32
+    operand = int_literal(int(value), bits)
+    return replace(operand, signed=e.signs(type, operand.type)[0])
+
+
+def _undef(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    # Zero rather than undef: a kernel that reads the value after all gets a defined result on every device.
+    zeros = []
+    for kind in _leaf_kinds(instr.type):
+        for type in e.leaf_types(kind):
+            if type.startswith("i"):
+                zeros.append(int_literal(0, int(type[1:])))
+            else:
+                zeros.append(Operand(type, "null" if type.startswith("ptr") else float_literal(0.0, type).text))
+    return zeros
+
+
+def _tuple(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    return [leaf for value in instr.operands for leaf in e.leaves[value]]
+
+
+def _item(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    whole = instr.operands[0].type
+    assert isinstance(whole, Tuple)
+    index = instr.attrs["index"]
+    first = sum(len(e.leaf_types(element)) for element in whole.elements[:index])
+    return e.leaves[instr.operands[0]][first : first + len(e.leaf_types(whole.elements[index]))]
+
+
+def _select(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    condition, a, b = instr.operands
+    test = e.scalar(condition).typed
+    if isinstance(instr.type, (Integer, Boolean)):
+        bits = e.bits_for(instr, a, b)
+        return [e.result(instr, f"select {test}, {e.integer(a, bits).typed}, {e.integer(b, bits).typed}", bits)]
+    results = []
+    for type, x, y in zip(e.leaf_types(instr.type), e.leaves[a], e.leaves[b], strict=True):
+        results.append(e.text.emit(type, f"select {test}, {e.coerce(x, type).typed}, {e.coerce(y, type).typed}"))
+    return results
+
+
+def _sreg(e: FunctionEmitter, instr: Instr) -> Operand:
+    return replace(e.dialect.sreg(e, instr.attrs["register"]), nneg=True)
+
+
+def _grid(e: FunctionEmitter, instr: Instr) -> Operand:
+    """``ntid`` is read first: the assembler then keeps the block size in a uniform register."""
+    axis = "xyz"[instr.attrs["axis"]]
+    size = e.dialect.sreg(e, f"ntid.{axis}")
+    bits = 32 if e.index_bits == 32 else 64
+    flags = "nuw nsw" if bits == 64 else "nsw"
+    if instr.op == "gridsize":
+        count = e.dialect.sreg(e, f"nctaid.{axis}")
+        x, y = (e.convert(replace(o, nneg=True), bits) for o in (size, count))
+        return replace(e.text.emit(x.type, f"mul {flags} {x.typed}, {y.text}"), nneg=True)
+    block = e.dialect.sreg(e, f"ctaid.{axis}")
+    x, y = (e.convert(replace(o, nneg=True), bits) for o in (size, block))
+    start = e.text.emit(x.type, f"mul {flags} {x.typed}, {y.text}")
+    thread = e.convert(replace(e.dialect.sreg(e, f"tid.{axis}"), nneg=True), bits)
+    return replace(e.text.emit(x.type, f"add {flags} {start.typed}, {thread.text}"), nneg=True)
+
+
+def _barrier(e: FunctionEmitter, instr: Instr) -> None:
+    e.dialect.barrier(e)
+
+
+def _shfl(e: FunctionEmitter, instr: Instr) -> Operand:
+    mask, value, lane, width = instr.operands
+    kept = e.scalar(value)
+    if isinstance(value.type, Integer):
+        kept = e.integer(value, value.type.bits)
+    found = e.dialect.shfl(e, instr.attrs["mode"], e.integer(mask, 32), kept, e.integer(lane, 32), e.integer(width, 32))
+    return replace(found, signed=e.signs(instr.type)[0])
+
+
+def _jump(e: FunctionEmitter, instr: Instr) -> None:
+    e.text.jump(e.label(instr.attrs["target"]))
+
+
+def _branch(e: FunctionEmitter, instr: Instr) -> None:
+    e.text.branch(e.scalar(instr.operands[0]), e.label(instr.attrs["then"]), e.label(instr.attrs["else"]))
+
+
+_ROWS: dict[str, Row] = {
+    **arithmetic.ROWS,
+    **memory.ROWS,
+    "const": _const,
+    "undef": _undef,
+    "tuple": _tuple,
+    "item": _item,
+    "select": _select,
+    "sreg": _sreg,
+    "grid": _grid,
+    "gridsize": _grid,
+    "barrier": _barrier,
+    "shfl": _shfl,
+    "jump": _jump,
+    "branch": _branch,
+    "return": lambda e, instr: e.emit_return(instr),
+    "call": lambda e, instr: e.emit_call(instr),
+}

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays to LLVM text: extents, strides, wrapped indices, addresses, views, shared and local arrays, atomics.
+
+In the 32-bit variant the offset of an n-d access is computed in i32 with ``nsw`` and widened at the end; the launch
+has checked that every offset fits. A 1-d index stays at 64 bits: truncating it would break pointer induction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from cudabuild.backend.dialects import Access
+from cudabuild.backend.text import Operand, int_literal
+from cudabuild.types import Array, Boolean, Float, Integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cudabuild.backend.emit import FunctionEmitter
+    from cudabuild.ir.ir import Instr, Value
+
+__all__ = ["ROWS"]
+
+
+class _Parts:
+    """The leaves of an array value."""
+
+    def __init__(self, e: FunctionEmitter, value: Value) -> None:
+        assert isinstance(value.type, Array)
+        self.type = value.type
+        leaves = e.leaves[value]
+        self.pointer = leaves[0]
+        self.shape = [replace(leaf, nneg=True) for leaf in leaves[1 : 1 + self.type.ndim]]
+        self.strides = leaves[1 + self.type.ndim :]
+
+
+def _memory_type(array: Array) -> str:
+    kind = array.dtype
+    if isinstance(kind, Boolean):
+        return "i8"
+    if isinstance(kind, Float):
+        return {16: "half", 32: "float", 64: "double"}[kind.bits]
+    return f"i{kind.size * 8}"
+
+
+def _dim(e: FunctionEmitter, instr: Instr) -> Operand:
+    return _Parts(e, instr.operands[0]).shape[int(instr.attrs["axis"])]
+
+
+def _stride(e: FunctionEmitter, instr: Instr) -> Operand:
+    return _byte_strides(e, _Parts(e, instr.operands[0]))[int(instr.attrs["axis"])]
+
+
+def _byte_strides(e: FunctionEmitter, parts: _Parts) -> list[Operand]:
+    """Byte strides of an array; those that follow from its extents are computed in 64 bits."""
+    array = parts.type
+    if array.layout == "A":
+        return list(parts.strides)
+    order = range(array.ndim) if array.layout == "F" else range(array.ndim - 1, -1, -1)
+    strides = [int_literal(0, 64)] * array.ndim
+    step = int_literal(array.dtype.size, 64)
+    for position, axis in enumerate(order):
+        strides[axis] = step
+        if position + 1 < array.ndim:
+            step = _times(e, step, e.convert(parts.shape[axis], 64))
+    return strides
+
+
+def _times(e: FunctionEmitter, a: Operand, b: Operand) -> Operand:
+    if a.constant is not None and b.constant is not None:
+        return int_literal(a.constant * b.constant, a.bits)
+    if 1 in (a.constant, b.constant):
+        return b if a.constant == 1 else a
+    nneg = a.nneg and b.nneg
+    return e.text.emit(a.type, f"mul {'nuw ' if nneg else ''}nsw {a.typed}, {b.text}", nneg=nneg)
+
+
+def _plus(e: FunctionEmitter, a: Operand, b: Operand) -> Operand:
+    if 0 in (a.constant, b.constant):
+        return b if a.constant == 0 else a
+    nneg = a.nneg and b.nneg
+    return e.text.emit(a.type, f"add {'nuw ' if nneg else ''}nsw {a.typed}, {b.text}", nneg=nneg)
+
+
+def _wrap(e: FunctionEmitter, instr: Instr) -> Operand:
+    """Adds the extent to a negative index; nothing where the index cannot be negative."""
+    index, extent = instr.operands
+    low, high = e.ranges.of(index)
+    if low >= 0:
+        return e.scalar(index)
+    bits = 32 if e.fits32(index) and e.fits32(extent) else 64
+    x, n = e.integer(index, bits), e.integer(extent, bits)
+    moved = e.text.emit(x.type, f"add nsw {x.typed}, {n.text}")
+    if high >= 0:
+        below = e.text.emit("i1", f"icmp slt {x.typed}, 0")
+        moved = e.text.emit(x.type, f"select {below.typed}, {moved.typed}, {x.typed}")
+    return replace(moved, nneg=e.ranges.nonnegative(instr))
+
+
+def _access(e: FunctionEmitter, instr: Instr, indices: Sequence[Value]) -> Access:
+    parts = _Parts(e, instr.operands[0])
+    operands = [e.scalar(index) for index in indices]
+    return Access(
+        instr,
+        parts.type,
+        operands,
+        parts.shape,
+        _memory_type(parts.type),
+        lambda: _address(e, parts, operands),
+    )
+
+
+def _offset_bits(e: FunctionEmitter, parts: _Parts) -> int:
+    array = parts.type
+    if array.layout == "A":
+        return 32 if e.index_bits == 32 and all(s.type == "i32" or s.constant == 0 for s in parts.strides) else 64
+    if array.ndim == 1:
+        return 64
+    return 32 if e.index_bits == 32 or array.space in ("shared", "local") else 64
+
+
+def _address(e: FunctionEmitter, parts: _Parts, indices: Sequence[Operand]) -> Operand:
+    """The address of the element at ``indices``."""
+    array, pointer = parts.type, parts.pointer
+    if array.ndim == 0:
+        return pointer
+    bits = _offset_bits(e, parts)
+    if array.layout == "A":
+        unit = "i8"
+        offset = int_literal(0, bits)
+        for index, stride in zip(indices, parts.strides, strict=True):
+            offset = _plus(e, offset, _times(e, e.convert(index, bits), e.convert(stride, bits)))
+    else:
+        unit = _memory_type(array)
+        axes = list(range(array.ndim)) if array.layout == "C" else list(range(array.ndim - 1, -1, -1))
+        offset = e.convert(indices[axes[0]], bits)
+        for axis in axes[1:]:
+            row = _times(e, offset, e.convert(parts.shape[axis], bits))
+            offset = _plus(e, row, e.convert(indices[axis], bits))
+    return _step(e, pointer, unit, e.convert(offset, 64))
+
+
+def _step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> Operand:
+    if offset.constant == 0:
+        return pointer
+    return e.text.emit(pointer.type, f"getelementptr inbounds {unit}, {pointer.typed}, {offset.typed}")
+
+
+def _load(e: FunctionEmitter, instr: Instr) -> Operand:
+    access = _access(e, instr, instr.operands[1:])
+    value = e.dialect.load(e, access)
+    if isinstance(instr.type, Boolean):
+        return e.text.emit("i1", f"icmp ne {value.typed}, 0")
+    return e.integer_result(instr, value) if isinstance(instr.type, Integer) else value
+
+
+def _store(e: FunctionEmitter, instr: Instr) -> None:
+    access = _access(e, instr, instr.operands[1:-1])
+    e.dialect.store(e, access, _memory_value(e, instr.operands[-1]))
+
+
+def _memory_value(e: FunctionEmitter, value: Value) -> Operand:
+    operand = e.scalar(value)
+    if isinstance(value.type, Boolean):
+        return e.text.emit("i8", f"zext {operand.typed} to i8")
+    return e.integer(value, value.type.bits) if isinstance(value.type, Integer) else operand
+
+
+def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    base, result = _Parts(e, instr.operands[0]), instr.type
+    assert isinstance(result, Array)
+    strides = _byte_strides(e, base)
+    offset = int_literal(0, 64)
+    shape: list[Operand] = []
+    steps: list[Operand] = []
+    operands = iter(instr.operands[1:])
+    for axis, letter in enumerate(instr.attrs["axes"]):
+        if letter == "-":
+            shape.append(base.shape[axis])
+            steps.append(strides[axis])
+            continue
+        first = e.integer(next(operands), 64)
+        stride = e.convert(strides[axis], 64)
+        offset = _plus(e, offset, _times(e, first, stride))
+        if letter == "s":
+            steps.append(_times(e, e.integer(next(operands), 64), stride))
+            shape.append(replace(e.integer(next(operands), e.index_bits), nneg=True))
+    pointer = _step(e, base.pointer, "i8", offset)
+    pointer = e.coerce(pointer, e.dialect.pointer(result.space))
+    return [pointer, *shape, *(steps if result.layout == "A" else ())]
+
+
+def _made(e: FunctionEmitter, instr: Instr, pointer: Operand) -> Sequence[Operand]:
+    return [pointer, *(int_literal(extent, e.index_bits) for extent in instr.attrs["shape"])]
+
+
+def _shared(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    assert isinstance(instr.type, Array)
+    count = prod(instr.attrs["shape"])
+    return _made(e, instr, e.dialect.shared(e, str(instr.attrs["key"]), _memory_type(instr.type), count))
+
+
+def _local(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    assert isinstance(instr.type, Array)
+    # 16 bytes: the assembler may then use the widest accesses (codegen measurements: up to 1.7 x on shared arrays)
+    memory = e.text.alloca(f"[{prod(instr.attrs['shape'])} x {_memory_type(instr.type)}]", 16)
+    return _made(e, instr, e.coerce(memory, e.dialect.pointer("local")))
+
+
+def _dynamic_shared(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    assert isinstance(instr.type, Array)
+    pointer, size = e.dialect.dynamic_shared(e)
+    count = e.text.emit(size.type, f"udiv {size.typed}, {instr.type.dtype.size}", nneg=True)
+    return [pointer, e.convert(count, e.index_bits)]
+
+
+def _atomic(e: FunctionEmitter, instr: Instr) -> Operand:
+    """The old value. Floating min and max are loops of compare-and-swap that end early where nothing changes."""
+    access = _access(e, instr, instr.operands[1:-1])
+    pointer = e.dialect.check_atomic(e, access)
+    value = _memory_value(e, instr.operands[-1])
+    function = instr.attrs["function"]
+    if isinstance(instr.type, Float):
+        if function != "add":
+            return _float_min_max(e, pointer, value, function, access.align)
+        opcode = "fadd"
+    else:
+        assert isinstance(instr.type, Integer)
+        opcode = "add" if function == "add" else function if instr.type.signed else "u" + function
+    text = f"atomicrmw {opcode} {pointer.typed}, {value.typed} {e.dialect.atomic_ordering}, align {access.align}"
+    old = e.text.emit(value.type, text)
+    return e.integer_result(instr, old) if isinstance(instr.type, Integer) else old
+
+
+def _float_min_max(e: FunctionEmitter, pointer: Operand, value: Operand, function: str, align: int) -> Operand:
+    """``array[i] = min(array[i], value)`` by Python's rule: a NaN value changes nothing, a NaN element stays."""
+    text = e.text
+    bits = "i32" if value.type == "float" else "i64"
+    before = text.current.label
+    test, swap, done = (text.name(hint) for hint in ("atomic", "swap", "done"))
+    wanted = text.emit(bits, f"bitcast {value.typed} to {bits}")
+    first = text.emit(bits, f"load atomic {bits}, {pointer.typed} {e.dialect.atomic_ordering}, align {align}")
+    before = text.current.label
+    text.jump(test)
+    text.start(test)
+    seen = Operand(bits, f"%{text.name('seen')}")
+    old = text.emit(value.type, f"bitcast {seen.typed} to {value.type}")
+    better = text.emit("i1", f"fcmp {'olt' if function == 'min' else 'ogt'} {value.typed}, {old.text}")
+    text.branch(better, swap, done)
+    text.start(swap)
+    order = f"{e.dialect.atomic_ordering} monotonic"
+    pair = text.emit(
+        f"{{ {bits}, i1 }}", f"cmpxchg {pointer.typed}, {seen.typed}, {wanted.typed} {order}, align {align}"
+    )
+    found = text.emit(bits, f"extractvalue {pair.typed}, 0")
+    won = text.emit("i1", f"extractvalue {pair.typed}, 1")
+    text.branch(won, done, test)
+    loop = next(block for block in text.blocks if block.label == test)
+    loop.phis.append(f"  {seen.text} = phi {bits} [ {first.text}, %{before} ], [ {found.text}, %{swap} ]")
+    text.start(done)
+    return old
+
+
+ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand] | None]] = {
+    "dim": _dim,
+    "stride": _stride,
+    "wrap": _wrap,
+    "load": _load,
+    "store": _store,
+    "view": _view,
+    "shared": _shared,
+    "local": _local,
+    "dynamic_shared": _dynamic_shared,
+    "atomic": _atomic,
+}

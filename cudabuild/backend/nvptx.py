@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the operation table that are NVIDIA's: registers, barriers, shuffles, shared memory, math, conversions.
+
+LLVM ends the process on an operation that a target cannot select, so every intrinsic written here is one that the
+NVPTX back end selects from sm_75 and PTX 6.3 on (a test emits each for every target). What is not among them goes
+through libdevice or is spelled out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cudabuild.backend.dialects import Dialect
+from cudabuild.backend.text import Operand, float_literal, int_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cudabuild.backend.emit import FunctionEmitter
+    from cudabuild.types.layout import Field
+
+__all__ = ["NvptxDialect"]
+
+#: Special registers -> the largest value (CUDA C++ Programming Guide, "Compute Capabilities").
+_LIMITS = {
+    "tid.x": 1023, "tid.y": 1023, "tid.z": 63, "ntid.x": 1024, "ntid.y": 1024, "ntid.z": 64,
+    "ctaid.x": 2**31 - 2, "ctaid.y": 65534, "ctaid.z": 65534,
+    "nctaid.x": 2**31 - 1, "nctaid.y": 65535, "nctaid.z": 65535, "laneid": 31,
+}  # fmt: skip
+
+#: Functions that LLVM selects itself, exactly as libdevice defines them.
+_INTRINSICS = frozenset(("floor", "ceil", "trunc", "rint", "copysign", "fma", "sqrt"))
+
+#: float32 functions with an approximate twin, used under fastmath (as ``nvcc -use_fast_math`` does).
+_FAST = {
+    "sin": "fast_sinf", "cos": "fast_cosf", "tan": "fast_tanf", "exp": "fast_expf", "exp10": "fast_exp10f",
+    "log": "fast_logf", "log2": "fast_log2f", "log10": "fast_log10f", "pow": "fast_powf",
+}  # fmt: skip
+
+_BITS = {"half": 16, "float": 32, "double": 64}
+
+
+class NvptxDialect(Dialect):
+    """NVIDIA GPUs. What a module may hold does not depend on the target: all from sm_75 on select the same set."""
+
+    name = "nvptx"
+    triple = "nvptx64-nvidia-cuda"
+    datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+    # What CUDA's atomicAdd means: device scope, no ordering.
+    atomic_ordering = 'syncscope("device") monotonic'
+
+    def pointer(self, space: str) -> str:
+        return {"global": "ptr addrspace(1)", "shared": "ptr addrspace(3)"}.get(space, "ptr")
+
+    def function_attributes(self, emitter: FunctionEmitter) -> str:
+        ftz = ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"' if emitter.options["fastmath"] else ""
+        return "nounwind" + ftz
+
+    def open_kernel(self, emitter: FunctionEmitter, symbol: str, fields: Sequence[Field]) -> list[Operand]:
+        operands = [Operand(emitter.field_type(field), f"%p{n}") for n, field in enumerate(fields)]
+        attributes = self.function_attributes(emitter) + _bounds(emitter)
+        group = emitter.module.text.attribute_group(attributes)
+        parameters = ", ".join(operand.typed for operand in operands)
+        emitter.text = emitter.module.text.function(symbol, f"define ptx_kernel void @{symbol}({parameters}) {group}")
+        return operands
+
+    def sreg(self, emitter: FunctionEmitter, register: str) -> Operand:
+        low = 1 if register.startswith("n") else 0
+        attributes = f"range(i32 {low}, {int_literal(_LIMITS[register] + 1, 32).text})"
+        name = f"llvm.nvvm.read.ptx.sreg.{register}"
+        return emitter.text.call("i32", name, attributes=attributes, nneg=True)
+
+    def barrier(self, emitter: FunctionEmitter) -> None:
+        emitter.text.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", int_literal(0, 32))
+
+    def shfl(
+        self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand, lane: Operand, width: Operand
+    ) -> Operand:
+        text = emitter.text
+        # PTX's third operand: the segment mask in bits 8 to 12, the last lane (the first for "up") in bits 0 to 4.
+        last = 0 if mode == "up" else 31
+        if width.constant is not None:
+            clamp = int_literal(((32 - width.constant) << 8) | last, 32)
+        else:
+            segment = text.emit("i32", f"sub i32 32, {width.text}")
+            segment = text.emit("i32", f"shl {segment.typed}, 8")
+            clamp = text.emit("i32", f"or {segment.typed}, {last}")
+
+        def exchange(word: Operand) -> Operand:
+            return text.call("i32", f"llvm.nvvm.shfl.sync.{mode}.i32", mask, word, lane, clamp)
+
+        bits = _BITS.get(value.type) or value.bits
+        word = value if value.type.startswith("i") else text.emit(f"i{bits}", f"bitcast {value.typed} to i{bits}")
+        if bits < 32:
+            wide = text.emit("i32", f"zext {word.typed} to i32")
+            found = text.emit(f"i{bits}", f"trunc {exchange(wide).typed} to i{bits}")
+        elif bits == 32:
+            found = exchange(word)
+        else:
+            pair = text.emit("<2 x i32>", f"bitcast {word.typed} to <2 x i32>")
+            for index in range(2):
+                half = exchange(text.emit("i32", f"extractelement {pair.typed}, i32 {index}"))
+                pair = text.emit("<2 x i32>", f"insertelement {pair.typed}, {half.typed}, i32 {index}")
+            found = text.emit("i64", f"bitcast {pair.typed} to i64")
+        if value.type.startswith("i"):
+            return found
+        return text.emit(value.type, f"bitcast {found.typed} to {value.type}")
+
+    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
+        module = emitter.module
+        name = f"{module.symbol}.shared.{''.join(c if c.isalnum() and c.isascii() else '_' for c in key)}"
+        # align 16 always: nvJitLink assembles relocatable code, so the declared alignment is all the assembler knows
+        # of the address, and without it wide shared loads are lost (up to 1.7 x on a tiled matrix product).
+        module.text.globals[name] = f"@{name} = internal addrspace(3) global [{count} x {memory_type}] poison, align 16"
+        return Operand("ptr addrspace(3)", f"@{name}")
+
+    def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
+        module = emitter.module
+        name = f"{module.symbol}.dynamic"
+        module.text.globals[name] = f"@{name} = external addrspace(3) global [0 x i8], align 16"
+        size = emitter.text.emit("i32", 'call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()', nneg=True)
+        return Operand("ptr addrspace(3)", f"@{name}"), size
+
+    def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
+        text, kind = emitter.text, operands[0].type
+        fast = bool(emitter.options["fastmath"])
+        if function in _INTRINSICS:
+            flags = "afn " if fast and function == "sqrt" else ""
+            return text.call(kind, f"llvm.{function}.f{_BITS[kind]}", *operands, flags=flags)
+        if kind == "float":
+            name = _FAST.get(function, function + "f") if fast else function + "f"
+        else:
+            name = function
+        text.module.libdevice.add(f"__nv_{name}")
+        return text.call(kind, f"__nv_{name}", *operands)
+
+    def float_to_int(self, emitter: FunctionEmitter, value: Operand, bits: int, signed: bool) -> Operand:
+        """PTX's own ``cvt`` saturates; it maps NaN to 0 only from float32 to 32 bits, so the rest tests for NaN."""
+        text = emitter.text
+        wide = max(bits, 32)
+        kind = f"{'f' if value.type == 'float' else 'd'}2{'' if signed else 'u'}{'i' if wide == 32 else 'll'}"
+        found = text.call(f"i{wide}", f"llvm.nvvm.{kind}.rz", value)
+        if value.type == "double" or wide == 64:
+            nan = text.emit("i1", f"fcmp uno {value.typed}, {float_literal(0.0, value.type).text}")
+            found = text.emit(f"i{wide}", f"select {nan.typed}, i{wide} 0, {found.typed}")
+        if bits < 32:
+            top = (1 << (bits - 1 if signed else bits)) - 1
+            sign = "s" if signed else "u"
+            found = text.call("i32", f"llvm.{sign}min.i32", found, int_literal(top, 32))
+            if signed:
+                found = text.call("i32", "llvm.smax.i32", found, int_literal(-top - 1, 32))
+            found = text.emit(f"i{bits}", f"trunc {found.typed} to i{bits}")
+        return replace(found, signed=signed)
+
+
+def _bounds(emitter: FunctionEmitter) -> str:
+    """Launch bounds as attributes: they reach the PTX, so they also act where the driver assembles it."""
+    bounds, registers = emitter.options["launch_bounds"], emitter.options["max_registers"]
+    text = ""
+    if bounds is not None:
+        threads, *blocks = (bounds,) if isinstance(bounds, int) else bounds
+        text += f' "nvvm.maxntid"="{threads}"'
+        text += f' "nvvm.minctasm"="{blocks[0]}"' if blocks else ""
+    if registers is not None:
+        text += f' "nvvm.maxnreg"="{registers}"'
+    return text
