@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernel-side names: objects that mean something to the compiler and refuse to run on the host.
 
-A name is identified by its dotted spelling under ``cuda`` (``"atomic.add"``, ``"threadIdx.x"``): the front end finds its
-typing rule by it, the fingerprint records it by it.
+A name is identified by its dotted spelling under ``cuda`` (``"atomic.add"``, ``"threadIdx.x"``): the front end finds
+its typing rule by it, the fingerprint records it by it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Dim3", "KernelName", "Namespace", "interpreter"]
 
-#: While a kernel's own Python code runs as one CUDA thread, what answers for the names: ``f(dotted name, args, kwargs)``.
+#: While a kernel's own Python code runs as one CUDA thread, what answers for the names: ``f(dotted name, args,
+#: kwargs)``.
 interpreter: ContextVar[Callable[[str, tuple[Any, ...], dict[str, Any]], Any] | None] = ContextVar(
     "interpreter", default=None
 )
 
 
-class KernelName:
-    """A function of the kernel language, such as ``cuda.grid``."""
-
+# The two classes have no docstring of their own: ``__doc__`` is a slot, so that ``help(cuda.grid)`` shows the name's.
+class KernelName:  # a function of the kernel language, such as ``cuda.grid``
     __slots__ = ("__doc__", "name")
 
     def __init__(self, name: str, doc: str) -> None:
@@ -47,9 +47,7 @@ class KernelName:
         return (_find, (self.name,))
 
 
-class Dim3:
-    """``threadIdx``, ``blockIdx``, ``blockDim``, ``gridDim``: ``.x``, ``.y`` and ``.z``."""
-
+class Dim3:  # ``threadIdx``, ``blockIdx``, ``blockDim``, ``gridDim``: ``.x``, ``.y`` and ``.z``
     __slots__ = ("__doc__", "name")
 
     def __init__(self, name: str, doc: str) -> None:

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel's meaning depends on: fingerprints, image keys, and the check of an image against live code.
+
+The launch path imports this package: the parts that parse source are imported when they are called.
+"""
+
+from __future__ import annotations
+
+from cudabuild.fingerprint.checks import Check, check_live, effective_options, read_source_digest
+from cudabuild.fingerprint.key import Fingerprint, image_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cudabuild.definition import KernelDefinition, Options
+    from cudabuild.types import Signature
+
+__all__ = [
+    "Check",
+    "Fingerprint",
+    "check_live",
+    "compute_fingerprint",
+    "effective_options",
+    "image_key",
+    "read_source_digest",
+]
+
+
+def compute_fingerprint(
+    definition: KernelDefinition, signature: Signature, options: Options | None = None
+) -> Fingerprint:
+    """What one overload of a kernel means.
+
+    Args:
+        definition: the kernel.
+        signature: the overload's argument types.
+        options: compile options in place of the definition's own.
+
+    Raises:
+        SourceError: the kernel's source text cannot be had.
+    """
+    from cudabuild.fingerprint.compute import compute_fingerprint as compute
+
+    return compute(definition, signature, options)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a live kernel still is what an image was built from, told without parsing any source.
+
+For every function that an image contains, a :class:`Check` holds the digest of its source *file* and the text of every
+free value that it reads. Where all files and all values are the same, so is the fingerprint. An image is never bound by
+trust in a file's time or size; these only save hashing an unchanged file again within one process.
+"""
+
+from __future__ import annotations
+
+from cudabuild.definition import Options
+from cudabuild.digest import digest
+from cudabuild.fingerprint.values import MISSING, describe_value, function_identity, module_name, resolve_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FunctionType
+    from typing import Any
+
+    from cudabuild.definition import KernelDefinition
+
+__all__ = ["DEFAULTS", "Check", "check_live", "default_values", "effective_options", "read_source_digest"]
+
+#: The name under which a function's parameter defaults are kept; no Python name is spelled like it.
+DEFAULTS = "(defaults)"
+
+
+class Check:
+    """One function of an image.
+
+    Attributes:
+        label: the names that lead to it: "" for the kernel itself, ``helper``, ``helper/inner``.
+        source: the digest of its source file; b"" where it had none.
+        values: ``(dotted name, text of its value)`` of every free name.
+    """
+
+    __slots__ = ("label", "source", "values")
+
+    def __init__(self, label: str, source: bytes, values: Sequence[tuple[str, str]]) -> None:
+        self.label = label
+        self.source = source
+        self.values = tuple(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Check) and (self.label, self.source, self.values) == (
+            other.label,
+            other.source,
+            other.values,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.label, self.source, self.values))
+
+    def __repr__(self) -> str:
+        return f"<Check {self.label or 'kernel'} {self.source.hex()[:8]} {len(self.values)} values>"
+
+
+def check_live(function: FunctionType, checks: Sequence[Check]) -> str:
+    """Compares a kernel, as it is now, to what an image was built from.
+
+    Functions are met in the order in which the fingerprint met them. A function without readable source (an
+    installation of ``.pyc`` files only) is compared by its name and its free values.
+
+    Returns:
+        "" where nothing differs, so that the fingerprint is the same too; else the first difference, for people. Where
+        there is source, a fingerprint then tells whether the difference matters (another kernel of the file may have
+        changed).
+    """
+    functions: list[FunctionType] = [function]
+
+    def meet(found: FunctionType, definition: KernelDefinition | None) -> str:
+        if not any(found is known for known in functions):
+            functions.append(found)
+        return function_identity(found, definition)
+
+    for number, check in enumerate(checks):
+        if number >= len(functions):
+            return f"{check.label} is not reached any more"
+        owner = functions[number]
+        source = read_source_digest(owner)
+        if source and source != check.source:
+            return f"the source of {module_name(owner)} differs from what was built ({owner.__code__.co_filename})"
+        for name, text in check.values:
+            found = default_values(owner) if name == DEFAULTS else _find(owner, name)
+            live = describe_value(found, meet)
+            if live != text:
+                label = f"{check.label}/{name}" if check.label else name
+                return f"{label} was {text} when built and is {live} now"
+    return ""
+
+
+def _find(owner: FunctionType, name: str) -> Any:
+    chain = name.split(".")
+    value, used = resolve_name(owner, chain)
+    return value if used == len(chain) else MISSING
+
+
+def default_values(function: FunctionType) -> tuple[Any, ...]:
+    """What a function's parameter defaults are, as one value."""
+    return (function.__defaults__, function.__kwdefaults__)
+
+
+#: file -> (what it looked like, digest of its bytes)
+_known_files: dict[str, tuple[tuple[int, ...], bytes]] = {}
+
+#: A file changed this recently may change again without its time showing it.
+_RACY_NS = 2_000_000_000
+
+
+def read_source_digest(function: FunctionType) -> bytes:
+    """The digest of the file that a function was defined in; b"" where it cannot be read."""
+    import os
+    import time
+
+    file = function.__code__.co_filename
+    try:
+        stat = os.stat(file)
+    except (OSError, ValueError):
+        return _digest_from_loader(function, file)
+    look = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev)
+    known = _known_files.get(file)
+    if known is not None and known[0] == look:
+        return known[1]
+    try:
+        with open(file, "rb") as stream:
+            found = digest(stream.read())
+    except OSError:
+        return b""
+    if time.time_ns() - max(look[:2]) > _RACY_NS:
+        _known_files[file] = (look, found)
+    return found
+
+
+def _digest_from_loader(function: FunctionType, file: str) -> bytes:
+    """For modules in zip files and other loaders that keep the text themselves."""
+    loader = function.__globals__.get("__loader__")
+    get_data = getattr(loader, "get_data", None)
+    if get_data is None:
+        return b""
+    try:
+        return digest(get_data(file))
+    except (OSError, TypeError, ValueError):
+        return b""
+
+
+def effective_options(written: Options, recorded: Mapping[str, Any]) -> tuple[Options, str]:
+    """The options that an image stands for: what the decorator wrote, and else what the build recorded.
+
+    Args:
+        written: the kernel's options.
+        recorded: the options recorded with the image that differ from their defaults.
+
+    Returns:
+        The options; and why the image does not fit the decorator, or "" if it does.
+    """
+    built = Options(recorded)
+    unknown = sorted(name for name in recorded if name not in built.values)
+    if unknown:
+        return written, f"it was built with {', '.join(unknown)}, which this version does not know"
+    for name in sorted(written.written):
+        if written[name] != built[name]:
+            return written, f"{name} was {built[name]!r} when built and is {written[name]!r} now"
+    return Options(built.values, written.written), ""
