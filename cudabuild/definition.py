@@ -10,7 +10,8 @@ from cudabuild.types.signature import parse_signatures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from types import FunctionType
     from typing import Any
 
     from cudabuild.types import Signature, Type
@@ -100,7 +101,7 @@ class KernelDefinition:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: FunctionType,
         spec: Any = None,
         variables: Mapping[str, Sequence[Type]] | None = None,
         options: Options = DEFAULT_OPTIONS,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text and syntax tree of a function, with true positions in the user's file.
 
-The whole file is parsed once and the function found in it by its first line, so line numbers and columns are the file's own
-for nested, indented and decorated functions alike.
+The whole file is parsed once and the function found in it by its first line, so line numbers and columns are the
+file's own for nested, indented and decorated functions alike.
 """
 
 from __future__ import annotations

@@ -100,15 +100,15 @@ class Function:
     def callees(self) -> list[Function]:
         """The device functions reached, each once, callees before callers; without this function itself."""
         found: dict[Function, None] = {}
+        seen = {self}
 
         def visit(function: Function) -> None:
-            for block in function.blocks:
-                for instr in block.instructions:
-                    if instr.op == "call":
-                        callee = instr.attrs["callee"]
-                        if callee not in found:
-                            visit(callee)
-                            found.setdefault(callee)
+            for instr in function.instructions():
+                callee = instr.attrs["callee"] if instr.op == "call" else None
+                if callee is not None and callee not in seen:
+                    seen.add(callee)
+                    visit(callee)
+                    found[callee] = None
 
         visit(self)
         return list(found)

@@ -5,7 +5,8 @@ Every argument becomes one or more fields, in order, each at its natural alignme
 
 * a scalar: itself; ``bool`` is one byte; a weak ``int`` is an int32 in the 32-bit variant (the launch uses that variant
   only when the value fits) and an int64 in the 64-bit one; a weak ``float`` is a float64;
-* an array: its data pointer, one extent per axis and, for layout A only, one *byte* stride per axis; extents and strides
+* an array: its data pointer, one extent per axis and, for layout A only, one *byte* stride per axis; extents and
+strides
   are int32 in the 32-bit variant, int64 in the 64-bit one. A stride of an axis of extent 0 or 1 is passed as 0;
 * a tuple: the fields of its elements.
 

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Function and signature to typed IR. See ``README.md`` in this folder."""
+
+from __future__ import annotations
+
+from cudabuild.definition import KernelDefinition
+from cudabuild.errors import Diagnostic
+from cudabuild.frontend import impl
+from cudabuild.frontend.infer import FunctionInference, params_of
+from cudabuild.frontend.specialise import Session, raise_diagnostics
+from cudabuild.ir.hir import HirFunction
+from cudabuild.ir.ir import Function, Value
+from cudabuild.ir.verifier import verify_function
+from cudabuild.types import Signature, none
+
+__all__ = ["build_hir_of", "build_ir", "impl"]
+
+
+def build_hir_of(definition: KernelDefinition) -> HirFunction:
+    """The untyped HIR of a definition's function, for dumps; its syntax errors are raised.
+
+    Raises:
+        CompilationError, SourceError.
+    """
+    hir, sink = Session().hir(definition.function)
+    raise_diagnostics(sink.diagnostics)
+    return hir
+
+
+def build_ir(definition: KernelDefinition, signature: Signature) -> Function:
+    """The verified typed IR of one overload; independent of target and index width.
+
+    Args:
+        definition: the kernel (or device function).
+        signature: one type for each parameter.
+
+    Raises:
+        CompilationError: with every mistake found in the kernel and the device functions that it reaches.
+        SourceError: the text of the kernel or of a function that it calls cannot be had.
+    """
+    session = Session()
+    hir, sink = session.hir(definition.function)
+    arguments = [Value(kind) for kind in signature]
+    inference = FunctionInference(
+        session, definition.function, hir, sink, arguments, is_kernel=not definition.is_device
+    )
+    inference.run()
+    found: dict[object, Diagnostic] = {}
+    for diagnostic in [*inference.diagnostics, *session.diagnostics()]:
+        found.setdefault((diagnostic.location, diagnostic.title), diagnostic)
+    raise_diagnostics(list(found.values()))
+    params = params_of(arguments, hir.parameters, hir.location)
+    function = Function(hir.name, params, none, [], not definition.is_device, hir.location)
+    inference.lower(function)
+    verify_function(function)
+    return function

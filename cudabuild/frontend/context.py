@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a typing rule works with: it makes IR for one operation, and by doing so says the result's type.
+
+Inference and lowering call the same rules. During inference the instructions go into a scratch block that is thrown
+away; during lowering into the function being built. Constant operands fold here, so that shapes and branch conditions
+stay known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from cudabuild.errors import Location
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.folding import fold_cast
+from cudabuild.frontend.operands import (
+    IteratorOperand,
+    NoneOperand,
+    Operand,
+    SliceOperand,
+    Static,
+    TupleOperand,
+    describe,
+    is_const,
+)
+from cudabuild.ir.ir import Block, Builder, Instr, Value
+from cudabuild.types import (
+    Array,
+    Boolean,
+    Scalar,
+    Tuple,
+    Type,
+    bool_,
+    weak_float,
+    weak_int,
+)
+
+__all__ = ["CallTarget", "Context"]
+
+
+class CallTarget(Protocol):
+    """Inference's side of calling a device function."""
+
+    def call(
+        self, context: Context, function: Any, operands: Sequence[Operand], keywords: dict[str, Operand]
+    ) -> Operand:
+        """The result of calling the Python function ``function`` as a device function."""
+        ...
+
+
+class Context:
+    """One operation's surroundings: where it stands, and the builder it appends to."""
+
+    def __init__(self, block: Block, calls: CallTarget, *, inferring: bool) -> None:
+        self.builder = Builder(block)
+        self.calls = calls
+        self.inferring = inferring
+        self.location: Location | None = None
+        self.allocation_key = ""
+        self.site: Any = None
+        self._calls_at_site = 0
+
+    def at(self, location: Location, site: Any = None, allocation_key: str = "") -> None:
+        """Moves to one HIR operation, ``site``; ``allocation_key`` names the arrays that it declares."""
+        self.location = location
+        self.builder.location = location
+        self.site = site
+        self.allocation_key = allocation_key
+        self._calls_at_site = 0
+
+    def next_call_site(self) -> tuple[Any, int]:
+        """Tells one call from another, the same way during inference and lowering."""
+        self._calls_at_site += 1
+        return self.site, self._calls_at_site
+
+    # making values
+
+    def emit(self, op: str, kind: Type, *operands: Value, **attrs: Any) -> Instr:
+        return self.builder.emit(op, kind, *operands, **attrs)
+
+    def const(self, value: Any, kind: Type) -> Instr:
+        return self.builder.const(value, kind)
+
+    def weak(self, value: int | float | bool) -> Instr:
+        """A Python number as a constant operand."""
+        if isinstance(value, bool):
+            return self.const(value, bool_)
+        return self.const(value, weak_int if isinstance(value, int) else weak_float)
+
+    def cast(self, value: Value, kind: Type) -> Value:
+        """``value`` as ``kind``: a scalar conversion, an array's more general layout or space, a tuple's elements."""
+        if value.type == kind:
+            return value
+        if isinstance(kind, Scalar) and isinstance(value.type, Scalar):
+            if is_const(value):
+                assert isinstance(value, Instr)
+                folded = fold_cast(value.attrs["value"], value.type, kind)
+                if folded is not None:
+                    return self.const(folded, kind)
+            return self.emit("cast", kind, value)
+        if isinstance(kind, Array) and isinstance(value.type, Array):
+            return self.emit("view", kind, value, axes="-" * kind.ndim)
+        if isinstance(kind, Tuple) and isinstance(value.type, Tuple):
+            elements = [
+                self.cast(self.emit("item", source, value, index=index), target)
+                for index, (source, target) in enumerate(zip(value.type.elements, kind.elements, strict=True))
+            ]
+            return self.emit("tuple", kind, *elements)
+        raise AssertionError(f"cast from {value.type} to {kind}")
+
+    def materialise(self, operand: Operand) -> Value:
+        """Run-time data for ``operand``, or a Refusal where it has none."""
+        if isinstance(operand, Value):
+            return operand
+        if isinstance(operand, TupleOperand):
+            elements = [self.materialise(element) for element in operand.elements]
+            return self.emit("tuple", Tuple([element.type for element in elements]), *elements)
+        raise Refusal(
+            "not a value",
+            found=describe(operand),
+            expected="a number, an array or a tuple of these",
+            do="use it directly where it is called or indexed",
+        )
+
+    def convert(self, operand: Operand, kind: Type) -> Value:
+        """``operand`` as run-time data of type ``kind``."""
+        return self.cast(self.materialise(operand), kind)
+
+    def scalar(self, operand: Operand, what: str, position: int | None = None) -> Value:
+        """``operand`` as a scalar value; ``what`` names its role in the message."""
+        if isinstance(operand, Value) and isinstance(operand.type, Scalar):
+            return operand
+        raise Refusal(
+            f"{what} is not a number",
+            found=describe(operand),
+            expected="a bool, an integer or a float",
+            do=_scalar_hint(operand),
+            operand=position,
+        )
+
+    def truth(self, operand: Operand) -> Value:
+        """``bool(operand)`` by Python's rule; a tuple is true when it has elements, None is false."""
+        if isinstance(operand, NoneOperand):
+            return self.const(False, bool_)
+        if isinstance(operand, TupleOperand):
+            return self.const(bool(operand.elements), bool_)
+        value = self.scalar(operand, "the condition")
+        return value if isinstance(value.type, Boolean) else self.cast(value, bool_)
+
+    # tuples
+
+    def elements(self, operand: Operand) -> tuple[Operand, ...] | None:
+        """The elements of a tuple operand, compile-time or run-time; None for anything else."""
+        if isinstance(operand, TupleOperand):
+            return operand.elements
+        if isinstance(operand, Value) and isinstance(operand.type, Tuple):
+            return tuple(
+                self.emit("item", kind, operand, index=index) for index, kind in enumerate(operand.type.elements)
+            )
+        return None
+
+
+def _scalar_hint(operand: Operand) -> str:
+    if isinstance(operand, Value) and isinstance(operand.type, Array):
+        return "index the array: x[i], or x[i, j] for two dimensions"
+    if isinstance(operand, (TupleOperand, IteratorOperand, SliceOperand)):
+        return "take one element of it"
+    if isinstance(operand, Static) and callable(operand.value):
+        return "call it"
+    return "use a number here"
+
+
+#: A typing rule: makes the IR of a call and returns the result.
+Rule = Callable[[Context, Sequence[Operand], dict[str, Operand]], Operand]

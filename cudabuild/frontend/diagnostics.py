@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals: how a rule says that something in the user's kernel is wrong, and where they are collected."""
+
+from __future__ import annotations
+
+from cudabuild.errors import Diagnostic, Location
+from cudabuild.source import FunctionSource
+
+__all__ = ["DiagnosticSink", "Refusal"]
+
+
+class Refusal(Exception):
+    """Raised by a typing rule or the AST builder; the caller knows the place and turns it into a Diagnostic.
+
+    Attributes:
+        title: what is wrong, in a few words.
+        found, expected, do: the three lines of the message.
+        operand: index of the offending operand of the instruction, for the caret; None for the whole expression.
+    """
+
+    def __init__(self, title: str, *, found: str, expected: str = "", do: str = "", operand: int | None = None) -> None:
+        super().__init__(title)
+        self.title = title
+        self.found = found
+        self.expected = expected
+        self.do = do
+        self.operand = operand
+
+
+class DiagnosticSink:
+    """The diagnostics of one function, each place and title once."""
+
+    def __init__(self, source: FunctionSource, name: str) -> None:
+        self.source = source
+        self.name = name
+        self._found: dict[tuple[Location, str], Diagnostic] = {}
+
+    def add(self, refusal: Refusal, location: Location) -> None:
+        self._found.setdefault(
+            (location, refusal.title),
+            Diagnostic(
+                refusal.title,
+                location,
+                self.source.line_text(location.line),
+                kernel=self.name,
+                found=refusal.found,
+                expected=refusal.expected,
+                do=refusal.do,
+            ),
+        )
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        return sorted(self._found.values(), key=lambda d: (d.location.line, d.location.column))

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One HIR operation at a time: its operands' rules are looked up and called. Used by inference and lowering alike."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+from types import FunctionType, ModuleType
+from typing import Any
+
+from cudabuild.definition import KernelDefinition
+from cudabuild.errors import nearest_name
+from cudabuild.frontend.context import Context
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl import arrays, operators, threads
+from cudabuild.frontend.impl.casts import cast_to
+from cudabuild.frontend.impl.registry import find_rule, supported_members
+from cudabuild.frontend.iteration import ITERATION
+from cudabuild.frontend.operands import (
+    Conflict,
+    NoneOperand,
+    Operand,
+    Poison,
+    SliceOperand,
+    Static,
+    TupleOperand,
+    Undefined,
+    Unknown,
+    describe,
+)
+from cudabuild.ir.hir import HirInstr
+from cudabuild.ir.ir import Value
+from cudabuild.lang.name import Dim3, KernelName, Namespace
+from cudabuild.types import Array, Scalar, scalar_by_name, uint64
+
+__all__ = ["FreeNames", "evaluate", "operand_of_object"]
+
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+class FreeNames:
+    """The names that a function takes from outside, by Python's rule: closure, then globals, then builtins."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.namespace = function.__globals__
+        self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+    def lookup(self, identifier: str) -> Any:
+        """The object; raises Refusal where the name is not defined."""
+        if identifier in self.cells:
+            try:
+                return self.cells[identifier].cell_contents
+            except ValueError:
+                raise Refusal(
+                    f"name {identifier!r} has no value yet",
+                    found=identifier,
+                    expected="a captured variable that is assigned before the kernel is compiled",
+                    do="assign it before the first launch",
+                ) from None
+        if identifier in self.namespace:
+            return self.namespace[identifier]
+        if hasattr(builtins, identifier):
+            return getattr(builtins, identifier)
+        raise KeyError(identifier)
+
+
+def operand_of_object(context: Context, value: Any) -> Operand:
+    """The operand that a Python object stands for: numbers and tuples of them are constants of the kernel."""
+    if value is None:
+        return NoneOperand()
+    if isinstance(value, (bool, float)):
+        return context.weak(value)
+    if isinstance(value, int):
+        number = int(value)
+        if number in _INT64:
+            return context.weak(number)
+        if 0 <= number < 1 << 64:
+            return context.const(number, uint64)
+        raise Refusal(
+            "an integer of more than 64 bits",
+            found=str(number),
+            expected="at most 64 bits",
+            do="use a float, or split it",
+        )
+    if isinstance(value, tuple):
+        return TupleOperand(tuple(operand_of_object(context, element) for element in value))
+    if isinstance(value, KernelName) and value.name in ("laneid",):
+        return threads.special_register(context, value.name)
+    kind = _numpy_scalar_type(value)
+    if kind is not None:
+        return context.const(value.item(), kind)
+    if isinstance(value, complex):
+        raise Refusal(
+            "complex numbers are not supported in a kernel",
+            found=repr(value),
+            expected="real numbers",
+            do="keep real and imaginary parts in two variables",
+        )
+    return Static(value)
+
+
+def _numpy_scalar_type(value: Any) -> Scalar | None:
+    """The type of a NumPy scalar (they have a dtype and no dimensions, and ``item``)."""
+    if isinstance(value, type) or getattr(type(value), "__module__", "") != "numpy":
+        return None
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or getattr(value, "shape", None) != () or type(value).__name__ == "ndarray":
+        return None
+    return scalar_by_name(dtype.name)
+
+
+def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], free: FreeNames) -> Operand:
+    """The operand that ``instr`` makes.
+
+    Raises:
+        Refusal: the operation has no meaning for these operands.
+    """
+    for operand in operands:
+        if isinstance(operand, Poison):
+            return operand
+    for position, operand in enumerate(operands):
+        if isinstance(operand, Unknown):
+            return operand
+        if isinstance(operand, Undefined):
+            raise Refusal(
+                f"variable {operand.variable!r} has no value here",
+                found=operand.variable,
+                expected="a variable that is assigned before it is used",
+                do=f"assign {operand.variable} first",
+                operand=position,
+            )
+        if isinstance(operand, Conflict):
+            raise Refusal(
+                f"variable {operand.variable!r} changes its type" if operand.variable[0] != "<" else "two types meet",
+                found=f"{operand.first} on one path, {operand.second} on another",
+                expected="types that convert into one another on every path",
+                do="use a variable of its own for each type",
+                operand=position,
+            )
+    handler = _HANDLERS.get(instr.op)
+    if handler is not None:
+        return handler(context, instr, operands, free)  # type: ignore[no-any-return]
+    return ITERATION[instr.op](context, operands)
+
+
+def _const(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return operand_of_object(context, instr.attrs["value"])
+
+
+def _name(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    identifier = instr.attrs["identifier"]
+    try:
+        value = free.lookup(identifier)
+    except KeyError:
+        near = nearest_name(identifier, [*free.namespace, *free.cells, *dir(builtins)])
+        raise Refusal(
+            f"name {identifier!r} is not defined",
+            found=identifier,
+            expected="a parameter, a variable assigned before, or a global of the module",
+            do=f"did you mean {near!r}?" if near else f"define {identifier} at module level, or pass it as an argument",
+        ) from None
+    return operand_of_object(context, value)
+
+
+def _attribute(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    base, name = operands[0], instr.attrs["name"]
+    if isinstance(base, Value) and isinstance(base.type, Array):
+        return arrays.array_attribute(context, base, name)
+    if isinstance(base, Static):
+        if isinstance(base.value, Dim3):
+            return _dim3(context, base.value, name)
+        if isinstance(base.value, (ModuleType, Namespace, type, enum.Enum)) or hasattr(base.value, name):
+            return _static_attribute(context, base.value, name)
+    raise Refusal(
+        f"no attribute {name!r} here",
+        found=f"attribute {name!r} of {describe(base)}",
+        expected="an attribute of an array, a module or a class",
+        do="pass what it holds as an argument of the kernel",
+    )
+
+
+def _static_attribute(context: Context, value: Any, name: str) -> Operand:
+    try:
+        found = getattr(value, name)
+    except AttributeError:
+        what = describe(Static(value))
+        near = nearest_name(name, dir(value))
+        raise Refusal(
+            f"{what} has no attribute {name!r}",
+            found=f"attribute {name!r} of {what}",
+            expected="a name that it defines",
+            do=f"did you mean {near!r}?" if near else "check the spelling, or pass the value as an argument",
+        ) from None
+    return operand_of_object(context, found)
+
+
+def _dim3(context: Context, value: Dim3, name: str) -> Operand:
+    if name not in ("x", "y", "z"):
+        raise Refusal(
+            f"cuda.{value.name} has no attribute {name!r}",
+            found=f"cuda.{value.name}.{name}",
+            expected=".x, .y or .z",
+            do=f"write cuda.{value.name}.x",
+        )
+    return threads.special_register(context, f"{value.name}.{name}")
+
+
+def _item(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return arrays.get_item(context, operands[0], operands[1])
+
+
+def _set_item(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    arrays.set_item(context, operands[0], operands[1], operands[2])
+    return NoneOperand()
+
+
+def _tuple(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return TupleOperand(tuple(operands))
+
+
+def _slice(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    parts = [None if isinstance(part, NoneOperand) else part for part in operands]
+    return SliceOperand(*parts)
+
+
+def _unpack(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    count = instr.attrs["count"]
+    elements = context.elements(operands[0])
+    if elements is None:
+        raise Refusal(
+            "only a tuple can be unpacked",
+            found=describe(operands[0]),
+            expected=f"a tuple of {count}",
+            do="index the array: a, b = x[0], x[1]",
+            operand=0,
+        )
+    if len(elements) != count:
+        raise Refusal(
+            "wrong number of names to unpack into",
+            found=f"{count} names for a tuple of {len(elements)}",
+            expected=f"{len(elements)} names",
+            do="use one name for each element; '_' for those you do not need",
+        )
+    index: int = instr.attrs["index"]
+    return elements[index]
+
+
+def _call(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    keywords: tuple[str, ...] = instr.attrs["keywords"]
+    split = len(operands) - len(keywords)
+    named = dict(zip(keywords, operands[split:], strict=True))
+    return call(context, operands[0], operands[1:split], named)
+
+
+def call(context: Context, callee: Operand, arguments: list[Operand], keywords: dict[str, Operand]) -> Operand:
+    """A call of whatever ``callee`` is: a name with a rule, a type, or a function to be compiled."""
+    if not isinstance(callee, Static):
+        raise Refusal(
+            "this cannot be called",
+            found=describe(callee),
+            expected="a function",
+            do="index an array with brackets: x[i]",
+            operand=0,
+        )
+    value = callee.value
+    rule = find_rule(value)
+    if rule is not None:
+        return rule(context, arguments, keywords)
+    if isinstance(value, Scalar):
+        return cast_to(context, value, arguments)
+    definition = getattr(value, "definition", None)
+    if isinstance(definition, KernelDefinition):
+        if not definition.is_device:
+            raise Refusal(
+                "a kernel cannot be called from a kernel",
+                found=f"kernel {definition.qualname!r}",
+                expected="a device function or a plain function",
+                do="move the shared code into a plain function and call it from both",
+                operand=0,
+            )
+        return context.calls.call(context, definition.function, arguments, keywords)
+    if isinstance(value, FunctionType):
+        return context.calls.call(context, value, arguments, keywords)
+    raise _refuse_call(value)
+
+
+def _refuse_call(value: Any) -> Refusal:
+    what = describe(Static(value))
+    module = getattr(value, "__module__", None)
+    if isinstance(value, KernelName):
+        return Refusal(
+            f"cuda.{value.name} cannot be called",
+            found=f"a call of cuda.{value.name}",
+            expected="a function of the cuda namespace",
+            do=f"write cuda.{value.name} without a call",
+            operand=0,
+        )
+    home = {"math": "math", "numpy": "numpy", "builtins": "builtins"}.get(str(module).split(".", maxsplit=1)[0])
+    if home is not None:
+        import importlib
+
+        names = supported_members(importlib.import_module(home))
+        near = nearest_name(getattr(value, "__name__", ""), names)
+        shown = ", ".join(names)
+        return Refusal(
+            f"{what} is not supported in a kernel",
+            found=what,
+            expected=f"one of {home}'s: {shown}",
+            do=f"did you mean {near!r}?" if near else "compute it on the host, or write it out",
+            operand=0,
+        )
+    return Refusal(
+        f"{what} cannot be called in a kernel",
+        found=what,
+        expected="a Python function with source text, or a name of the kernel language",
+        do="write a plain Python function and call that",
+        operand=0,
+    )
+
+
+def _binary(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return operators.binary(context, instr.attrs["operator"], operands[0], operands[1])
+
+
+def _unary(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return operators.unary(context, instr.attrs["operator"], operands[0])
+
+
+def _compare(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return operators.compare(context, instr.attrs["operator"], operands[0], operands[1])
+
+
+def _logical(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return operators.logical(context, instr.attrs["operator"], operands[0], operands[1])
+
+
+def _truth(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return context.truth(operands[0])
+
+
+def _poison(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return Poison()
+
+
+def _undef(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    return Undefined(instr.attrs["variable"])
+
+
+_HANDLERS: dict[str, Any] = {
+    "const": _const,
+    "name": _name,
+    "attribute": _attribute,
+    "item": _item,
+    "set_item": _set_item,
+    "tuple": _tuple,
+    "slice": _slice,
+    "unpack": _unpack,
+    "call": _call,
+    "binary": _binary,
+    "unary": _unary,
+    "compare": _compare,
+    "logical": _logical,
+    "truth": _truth,
+    "poison": _poison,
+    "undef": _undef,
+}

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's own functions."""
+
+from __future__ import annotations
+
+import builtins
+
+from cudabuild.frontend.context import Context
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl import operators
+from cudabuild.frontend.impl.registry import python_function
+from cudabuild.frontend.operands import (
+    IteratorOperand,
+    Operand,
+    TupleOperand,
+    const_of,
+    describe,
+    is_const,
+)
+from cudabuild.frontend.promotion import promote
+from cudabuild.ir.ir import Value
+from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, weak_float, weak_int
+
+__all__: list[str] = []
+
+
+@python_function(builtins.abs)
+def abs_(context: Context, x: Operand) -> Operand:
+    value = context.scalar(x, "the argument of abs", 1)
+    if isinstance(value.type, Boolean):
+        return context.cast(value, weak_int)
+    if is_const(value) and isinstance(value.type, (Integer, Float)):
+        constant = const_of(value)
+        if constant >= 0:
+            return value
+    return context.emit("abs", value.type, value)
+
+
+@python_function(builtins.min)
+def min_(context: Context, *values: Operand) -> Operand:
+    return _extreme(context, "min", values)
+
+
+@python_function(builtins.max)
+def max_(context: Context, *values: Operand) -> Operand:
+    return _extreme(context, "max", values)
+
+
+def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
+    """Python's min and max: the first of equals, and with a NaN whatever the comparisons say."""
+    if len(values) == 1:
+        elements = context.elements(values[0])
+        if elements is None:
+            raise Refusal(
+                f"{op} of one argument that is not a tuple",
+                found=describe(values[0]),
+                expected=f"{op}(a, b, …) or {op} of a tuple",
+                do="write a loop over the elements",
+                operand=1,
+            )
+        values = elements
+    if not values:
+        raise Refusal(f"{op} of nothing", found=f"{op}()", expected=f"{op}(a, b, …)", do="give at least one number")
+    result = context.scalar(values[0], f"an argument of {op}", 1)
+    for position, other in enumerate(values[1:], 2):
+        value = context.scalar(other, f"an argument of {op}", position)
+        if isinstance(result.type, Boolean) and isinstance(value.type, Boolean):
+            result = context.emit("and" if op == "min" else "or", bool_, result, value)
+            continue
+        assert isinstance(result.type, Scalar)
+        assert isinstance(value.type, Scalar)
+        kind = promote(result.type, value.type)
+        a, b = context.cast(result, kind), context.cast(value, kind)
+        if is_const(a) and is_const(b):
+            result = context.const((builtins.min if op == "min" else builtins.max)(const_of(a), const_of(b)), kind)
+        elif isinstance(kind, Integer):
+            result = context.emit(op, kind, a, b)
+        else:
+            better = context.emit("cmp", bool_, b, a, predicate="lt" if op == "min" else "gt")
+            result = context.emit("select", kind, better, b, a)
+    return result
+
+
+@python_function(builtins.round)
+def round_(context: Context, x: Operand, ndigits: Operand | None = None) -> Operand:
+    if ndigits is not None:
+        raise Refusal(
+            "round with digits",
+            found=describe(ndigits),
+            expected="round(x), which gives an integer",
+            do="scale: round(x * 100) / 100",
+            operand=2,
+        )
+    value = context.scalar(x, "the argument of round", 1)
+    if not isinstance(value.type, Float):
+        return context.cast(value, weak_int)
+    return context.cast(context.emit("math", value.type, value, function="rint"), weak_int)
+
+
+@python_function(builtins.pow)
+def pow_(context: Context, base: Operand, exponent: Operand) -> Operand:
+    return operators.binary(context, "**", base, exponent)
+
+
+@python_function(builtins.divmod)
+def divmod_(context: Context, x: Operand, y: Operand) -> Operand:
+    return TupleOperand((operators.binary(context, "//", x, y), operators.binary(context, "%", x, y)))
+
+
+@python_function(builtins.len)
+def len_(context: Context, x: Operand) -> Operand:
+    elements = context.elements(x)
+    if elements is not None:
+        return context.weak(len(elements))
+    if isinstance(x, Value) and isinstance(x.type, Array) and x.type.ndim > 0:
+        return context.emit("dim", weak_int, x, axis=0)
+    raise Refusal(
+        "len of something without a length",
+        found=describe(x),
+        expected="an array or a tuple",
+        do="pass an array",
+        operand=1,
+    )
+
+
+@python_function(builtins.int)
+def int_(context: Context, x: Operand) -> Operand:
+    return context.cast(context.scalar(x, "the argument of int", 1), weak_int)
+
+
+@python_function(builtins.float)
+def float_(context: Context, x: Operand) -> Operand:
+    return context.cast(context.scalar(x, "the argument of float", 1), weak_float)
+
+
+@python_function(builtins.bool)
+def bool_cast(context: Context, x: Operand) -> Operand:
+    return context.truth(x)
+
+
+@python_function(builtins.range)
+def range_(context: Context, *bounds: Operand) -> Operand:
+    if not 1 <= len(bounds) <= 3:
+        raise Refusal(
+            "wrong arguments for range",
+            found=f"{len(bounds)} arguments",
+            expected="range(stop), range(start, stop) or range(start, stop, step)",
+            do="give one to three integers",
+        )
+    values = []
+    for position, bound in enumerate(bounds, 1):
+        value = context.scalar(bound, "an argument of range", position)
+        if isinstance(value.type, Float):
+            raise Refusal(
+                "an argument of range is a float",
+                found=describe(bound),
+                expected="an integer",
+                do="convert it: range(int(x))",
+                operand=position,
+            )
+        values.append(context.cast(value, weak_int))
+    start = values[0] if len(values) > 1 else context.weak(0)
+    stop = values[1] if len(values) > 1 else values[0]
+    step = values[2] if len(values) > 2 else context.weak(1)
+    return IteratorOperand("range", (start, stop, step))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types called as casts: ``float32(x)``, ``np.int64(x)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from cudabuild.frontend.context import Context
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl.registry import python_function
+from cudabuild.frontend.operands import Operand, Static, describe
+from cudabuild.types import Scalar, scalar_by_name
+from cudabuild.types.type import scalar_names
+
+__all__ = ["cast_to", "scalar_type_of"]
+
+_NUMPY_SCALARS = {
+    numpy.bool_: "bool",
+    **{getattr(numpy, name): name for name in scalar_names() if name not in ("bool", "int", "float")},
+}
+
+
+def cast_to(context: Context, kind: Scalar, operands: Any) -> Operand:
+    """``kind(x)``."""
+    if len(operands) != 1:
+        raise Refusal(
+            f"wrong arguments for {kind.name}",
+            found=f"{len(operands)} arguments",
+            expected=f"{kind.name}(x)",
+            do="convert one number",
+        )
+    return context.cast(context.scalar(operands[0], f"the argument of {kind.name}", 1), kind)
+
+
+def _register(kind: Scalar, numpy_class: type) -> None:
+    @python_function(numpy_class, name=f"numpy.{kind.name}")
+    def rule(context: Context, x: Operand) -> Operand:
+        return cast_to(context, kind, [x])
+
+
+for _class, _name in _NUMPY_SCALARS.items():
+    _kind = scalar_by_name(_name)
+    assert _kind is not None
+    _register(_kind, _class)
+
+
+def scalar_type_of(operand: Operand) -> Scalar:
+    """The element type that an argument such as ``float32``, ``np.float32`` or ``"float32"`` names."""
+    if isinstance(operand, Static):
+        value = operand.value
+        if isinstance(value, Scalar):
+            return value
+        name = None
+        if isinstance(value, str):
+            name = value
+        elif value in (int, float, bool):
+            name = {int: "int64", float: "float64", bool: "bool"}[value]
+        elif isinstance(value, type) and value in _NUMPY_SCALARS:
+            name = _NUMPY_SCALARS[value]
+        elif isinstance(value, numpy.dtype):
+            name = value.name
+        kind = scalar_by_name(name) if name else None
+        if kind is not None:
+            return kind
+    raise Refusal(
+        "not an element type",
+        found=describe(operand),
+        expected="a scalar type: " + ", ".join(n for n in scalar_names() if n not in ("int", "float")),
+        do="pass a type, such as float32 from cudabuild",
+        operand=2,
+    )

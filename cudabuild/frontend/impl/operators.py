@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators: unary, binary, comparison, ``and``/``or`` without a branch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudabuild.frontend import library
+from cudabuild.frontend.context import Context
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.folding import fold_binary, fold_compare, wrap_integer
+from cudabuild.frontend.operands import (
+    NoneOperand,
+    Operand,
+    Static,
+    TupleOperand,
+    const_of,
+    describe,
+    is_const,
+    type_of,
+)
+from cudabuild.frontend.promotion import is_weak, promote
+from cudabuild.ir.ir import Value
+from cudabuild.types import (
+    Array,
+    Boolean,
+    Float,
+    Integer,
+    Scalar,
+    WeakInteger,
+    bool_,
+    float64,
+    int64,
+    uint64,
+    weak_float,
+    weak_int,
+)
+
+__all__ = ["binary", "compare", "logical", "unary"]
+
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "mod"}
+_BITWISE = {"&": "and", "|": "or", "^": "xor"}
+_SHIFTS = {"<<": "shl", ">>": "shr"}
+_PREDICATES = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+#: Constant exponents up to this become multiplications; beyond, the pow function is both faster and more accurate.
+_LONGEST_CHAIN = 16
+
+
+def unary(context: Context, operator: str, operand: Operand) -> Operand:
+    if operator == "not":
+        value = context.truth(operand)
+        if is_const(value):
+            return context.const(not const_of(value), bool_)
+        return context.emit("inv", bool_, value)
+    value = context.scalar(operand, f"the operand of '{operator}'", 0)
+    kind = _number(value.type)
+    if operator == "~" and isinstance(kind, Float):
+        raise Refusal(
+            "'~' of a float", found=describe(operand), expected="an integer", do="convert it first: ~int(x)", operand=0
+        )
+    value = context.cast(value, kind)
+    if operator == "+":
+        return value
+    if is_const(value):
+        constant = const_of(value)
+        if isinstance(kind, Integer):
+            return context.const(wrap_integer(-constant if operator == "-" else ~constant, kind), kind)
+        return context.const(-constant, kind)
+    return context.emit("neg" if operator == "-" else "inv", kind, value)
+
+
+def binary(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
+    first, second = context.elements(left), context.elements(right)
+    if operator == "+" and first is not None and second is not None:
+        return TupleOperand((*first, *second))
+    if operator not in ("@",):
+        a = _number_operand(context, operator, left, right, 0)
+        b = _number_operand(context, operator, left, right, 1)
+        if operator in _ARITHMETIC:
+            return _arithmetic(context, operator, a, b)
+        if operator in _BITWISE:
+            return _bitwise(context, operator, a, b)
+        if operator in _SHIFTS:
+            return _shift(context, operator, a, b)
+        return _power(context, a, b)
+    raise Refusal(
+        f"operator '{operator}' is not supported in a kernel",
+        found=f"{describe(left)} {operator} {describe(right)}",
+        expected="+ - * / // % ** << >> & | ^",
+        do="write the product as loops over the elements",
+    )
+
+
+def _number(kind: Any) -> Scalar:
+    """Python's bools are integers in arithmetic."""
+    assert isinstance(kind, Scalar)
+    return weak_int if isinstance(kind, Boolean) else kind
+
+
+def _number_operand(context: Context, operator: str, left: Operand, right: Operand, position: int) -> Value:
+    operand = (left, right)[position]
+    if isinstance(operand, Value) and isinstance(operand.type, Scalar):
+        return operand
+    if isinstance(type_of(operand), Array):
+        do = "index the arrays: kernels work on elements, not on whole arrays"
+    elif isinstance(operand, Static) and callable(operand.value):
+        do = "call it"
+    else:
+        do = "use numbers on both sides"
+    raise Refusal(
+        f"operator '{operator}' on something that is not a number",
+        found=f"{describe(left)} {operator} {describe(right)}",
+        expected="a number on each side",
+        do=do,
+        operand=position,
+    )
+
+
+def _arithmetic(context: Context, operator: str, a: Value, b: Value) -> Value:
+    assert isinstance(a.type, Scalar)
+    assert isinstance(b.type, Scalar)
+    kind = promote(a.type, b.type)
+    if operator == "/" and isinstance(kind, Integer):
+        kind = weak_float if is_weak(kind) else float64
+    return _same_type(context, operator, _ARITHMETIC[operator], a, b, kind)
+
+
+def _same_type(context: Context, operator: str, op: str, a: Value, b: Value, kind: Scalar) -> Value:
+    left, right = context.cast(a, kind), context.cast(b, kind)
+    if is_const(left) and is_const(right):
+        folded = fold_binary(operator, const_of(left), const_of(right), kind)
+        if folded is not None:
+            return context.const(folded, kind)
+    return context.emit(op, kind, left, right)
+
+
+def _bitwise(context: Context, operator: str, a: Value, b: Value) -> Value:
+    if isinstance(a.type, Boolean) and isinstance(b.type, Boolean):
+        if is_const(a) and is_const(b):
+            x, y = const_of(a), const_of(b)
+            return context.const({"&": x & y, "|": x | y, "^": x ^ y}[operator], bool_)
+        return context.emit(_BITWISE[operator], bool_, a, b)
+    kind = _integers(operator, a, b)
+    return _same_type(context, operator, _BITWISE[operator], a, b, kind)
+
+
+def _integers(operator: str, a: Value, b: Value) -> Integer:
+    assert isinstance(a.type, Scalar)
+    assert isinstance(b.type, Scalar)
+    kind = promote(a.type, b.type)
+    for position, value in enumerate((a, b)):
+        if isinstance(value.type, Float):
+            raise Refusal(
+                f"operator '{operator}' on a float",
+                found=f"{describe(a)} {operator} {describe(b)}",
+                expected="integers",
+                do="convert it first: int(x)",
+                operand=position,
+            )
+    if not isinstance(kind, Integer):
+        raise Refusal(
+            f"operator '{operator}' on int64 and uint64",
+            found=f"{describe(a)} {operator} {describe(b)}, whose common type is {kind.name}",
+            expected="two integers of one signedness",
+            do="convert one of them: uint64(x) or int64(x)",
+        )
+    return kind
+
+
+def _shift(context: Context, operator: str, a: Value, b: Value) -> Value:
+    kind = _integers(operator, a, b)
+    left = context.cast(a, kind)
+    count = b if isinstance(b.type, Integer) else context.cast(b, weak_int)
+    if is_const(left) and is_const(count):
+        return context.const(fold_binary(operator, const_of(left), const_of(count), kind), kind)
+    return context.emit(_SHIFTS[operator], kind, left, count)
+
+
+def _power(context: Context, a: Value, b: Value) -> Operand:
+    assert isinstance(a.type, Scalar)
+    assert isinstance(b.type, Scalar)
+    base_kind = _number(a.type)
+    if is_const(b) and isinstance(b.type, Integer) and abs(const_of(b)) <= _LONGEST_CHAIN:
+        exponent = const_of(b)
+        kind = promote(a.type, b.type)
+        if isinstance(kind, Integer) and exponent < 0:
+            kind = weak_float if is_weak(base_kind) else float64
+        elif isinstance(base_kind, Float):
+            kind = base_kind if is_weak(b.type) else kind
+        return _multiply_chain(context, context.cast(a, kind), exponent, kind)
+    kind = promote(a.type, b.type)
+    if isinstance(kind, Integer):
+        return context.calls.call(context, library.integer_power, [context.cast(a, kind), b], {})
+    return context.emit("math", kind, context.cast(a, kind), context.cast(b, kind), function="pow")
+
+
+def _multiply_chain(context: Context, base: Value, exponent: int, kind: Scalar) -> Value:
+    """``base ** exponent`` by squaring."""
+    one = context.const(1 if isinstance(kind, Integer) else 1.0, kind)
+    result: Value | None = None
+    square, left = base, abs(exponent)
+    while left:
+        if left & 1:
+            result = square if result is None else _same_type(context, "*", "mul", result, square, kind)
+        left >>= 1
+        if left:
+            square = _same_type(context, "*", "mul", square, square, kind)
+    if result is None:
+        return one
+    return _same_type(context, "/", "div", one, result, kind) if exponent < 0 else result
+
+
+def logical(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
+    """``left and right``, both evaluated: the result is one of the two, as in Python."""
+    first = context.truth(left)
+    if is_const(first):
+        return right if bool(const_of(first)) is (operator == "and") else left
+    if isinstance(left, Value) and isinstance(right, Value):
+        if isinstance(left.type, Boolean) and isinstance(right.type, Boolean):
+            if is_const(right):
+                return left if bool(const_of(right)) == (operator == "and") else right
+            return context.emit(operator, bool_, left, right)
+        if isinstance(left.type, Scalar) and isinstance(right.type, Scalar):
+            kind = promote(left.type, right.type)
+            a, b = context.cast(left, kind), context.cast(right, kind)
+            return context.emit("select", kind, first, *((b, a) if operator == "and" else (a, b)))
+    second = context.truth(right)
+    return context.emit(operator, bool_, first, second)
+
+
+def compare(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
+    if operator in ("is", "is not"):
+        return _identity(context, operator, left, right)
+    if operator in ("in", "not in"):
+        raise Refusal(
+            f"'{operator}' is not supported in a kernel",
+            found=f"{describe(left)} {operator} {describe(right)}",
+            expected="== != < <= > >=, is None",
+            do="compare with each element: x == a or x == b",
+        )
+    if isinstance(left, Static) and isinstance(right, Static) and operator in ("==", "!="):
+        return context.const((left.value == right.value) == (operator == "=="), bool_)
+    first, second = context.elements(left), context.elements(right)
+    if first is not None and second is not None and operator in ("==", "!="):
+        return _compare_tuples(context, operator, first, second)
+    if isinstance(left, NoneOperand) or isinstance(right, NoneOperand):
+        same = isinstance(left, NoneOperand) and isinstance(right, NoneOperand)
+        if operator in ("==", "!="):
+            return context.const(same == (operator == "=="), bool_)
+    a = _number_operand(context, operator, left, right, 0)
+    b = _number_operand(context, operator, left, right, 1)
+    return compare_numbers(context, operator, a, b)
+
+
+def _identity(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
+    if isinstance(left, NoneOperand) or isinstance(right, NoneOperand):
+        same = isinstance(left, NoneOperand) and isinstance(right, NoneOperand)
+    elif isinstance(left, Static) and isinstance(right, Static):
+        same = left.value is right.value
+    else:
+        equal = "==" if operator == "is" else "!="
+        raise Refusal(
+            f"'{operator}' between numbers",
+            found=f"{describe(left)} {operator} {describe(right)}",
+            expected=f"'{equal}', or '{operator} None'",
+            do=f"write '{equal}'",
+        )
+    return context.const(same == (operator == "is"), bool_)
+
+
+def _compare_tuples(
+    context: Context, operator: str, first: tuple[Operand, ...], second: tuple[Operand, ...]
+) -> Operand:
+    if len(first) != len(second):
+        return context.const(operator == "!=", bool_)
+    result: Operand = context.const(True, bool_)
+    for a, b in zip(first, second, strict=True):
+        result = logical(context, "and", result, compare(context, "==", a, b))
+    return result if operator == "==" else unary(context, "not", result)
+
+
+def compare_numbers(context: Context, operator: str, a: Value, b: Value) -> Value:
+    """Exact for every pair of types: neither side is narrowed to be compared."""
+    if is_const(a) and is_const(b):
+        return context.const(fold_compare(operator, const_of(a), const_of(b)), bool_)
+    if isinstance(a.type, Boolean) and isinstance(b.type, Boolean):
+        return context.emit("cmp", bool_, a, b, predicate=_PREDICATES[operator])
+    x, y = _number(a.type), _number(b.type)
+    if isinstance(x, Integer) and isinstance(y, Integer):
+        return _compare_integers(context, operator, context.cast(a, x), context.cast(b, y))
+    kind = promote(x, y)
+    return context.emit("cmp", bool_, context.cast(a, kind), context.cast(b, kind), predicate=_PREDICATES[operator])
+
+
+def _compare_integers(context: Context, operator: str, a: Value, b: Value) -> Value:
+    assert isinstance(a.type, Integer)
+    assert isinstance(b.type, Integer)
+    kind: Scalar
+    if a.type == b.type:
+        kind = a.type
+    elif _fits(a, b.type):
+        kind = b.type
+    elif _fits(b, a.type):
+        kind = a.type
+    elif uint64 in (a.type, b.type):
+        if a.type == uint64:
+            return _compare_signed_unsigned(context, _SWAPPED[operator], context.cast(b, int64), a)
+        return _compare_signed_unsigned(context, operator, context.cast(a, int64), b)
+    else:
+        kind = weak_int if isinstance(a.type, WeakInteger) or isinstance(b.type, WeakInteger) else int64
+    return context.emit("cmp", bool_, context.cast(a, kind), context.cast(b, kind), predicate=_PREDICATES[operator])
+
+
+def _fits(value: Value, kind: Integer) -> bool:
+    """True if every possible ``value`` is a value of ``kind``."""
+    source = value.type
+    assert isinstance(source, Integer)
+    if is_const(value):
+        return bool(wrap_integer(const_of(value), kind) == const_of(value))
+    if source.signed:
+        return kind.signed and source.bits <= kind.bits
+    return source.bits < kind.bits or (source.bits == kind.bits and not kind.signed)
+
+
+def _compare_signed_unsigned(context: Context, operator: str, signed: Value, unsigned: Value) -> Value:
+    negative = context.emit("cmp", bool_, signed, context.const(0, int64), predicate="lt")
+    as_unsigned = context.cast(signed, uint64)
+    below = context.emit("cmp", bool_, as_unsigned, unsigned, predicate=_PREDICATES[operator])
+    if operator in ("<", "<=", "!="):
+        return context.emit("or", bool_, negative, below)
+    return context.emit("and", bool_, context.emit("inv", bool_, negative), below)

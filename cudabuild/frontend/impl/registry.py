@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry of rules: Python object or kernel-side name -> how a call of it is typed and lowered."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cudabuild.errors import nearest_name
+from cudabuild.frontend.context import Context, Rule
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.operands import Operand
+from cudabuild.lang.name import KernelName
+
+__all__ = ["find_rule", "kernel_name", "python_function", "supported_members"]
+
+_BY_NAME: dict[str, Rule] = {}
+_BY_OBJECT: dict[Any, Rule] = {}
+
+
+def kernel_name(*names: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
+    """Registers the decorated function as the rule of kernel-side names (``"atomic.add"``)."""
+
+    def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
+        for name in names:
+            _BY_NAME[name] = _checked(function, f"cuda.{name}")
+        return function
+
+    return register
+
+
+def python_function(
+    *objects: Any, name: str | None = None
+) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
+    """Registers the decorated function as the rule of Python objects (``math.sqrt``, ``min``)."""
+
+    def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
+        for item in objects:
+            _BY_OBJECT[item] = _checked(function, name or _spelling(item))
+        return function
+
+    return register
+
+
+def find_rule(value: Any) -> Rule | None:
+    """The rule for calling ``value``, or None."""
+    if isinstance(value, KernelName):
+        return _BY_NAME.get(value.name)
+    try:
+        return _BY_OBJECT.get(value)
+    except TypeError:  # unhashable: nothing registered can be equal to it
+        return None
+
+
+def supported_members(module: Any) -> list[str]:
+    """The names in ``module`` that have a rule, for messages."""
+    return [name for name in dir(module) if find_rule(getattr(module, name, None)) is not None]
+
+
+def _spelling(item: Any) -> str:
+    module = getattr(item, "__module__", None)
+    name = getattr(item, "__name__", repr(item))
+    return name if module in (None, "builtins") else f"{module}.{name}"
+
+
+def _checked(function: Callable[..., Operand], name: str) -> Rule:
+    """The rule with its arguments checked against the parameters of ``function`` (after the context)."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    spelled = ", ".join(
+        f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name if p.default is p.empty else f"{p.name}={p.default}"
+        for p in parameters
+    )
+
+    def rule(context: Context, operands: Sequence[Operand], keywords: dict[str, Operand]) -> Operand:
+        try:
+            signature.bind(context, *operands, **keywords)
+        except TypeError:
+            given = len(operands) + len(keywords)
+            unknown = [key for key in keywords if key not in {p.name for p in parameters}]
+            near = nearest_name(unknown[0], [p.name for p in parameters]) if unknown else None
+            raise Refusal(
+                f"wrong arguments for {name}",
+                found=f"keyword {unknown[0]!r}" if unknown else f"{given} argument{'' if given == 1 else 's'}",
+                expected=f"{name}({spelled})",
+                do=f"did you mean {near!r}?" if near else "give the arguments that the name takes",
+            ) from None
+        return function(context, *operands, **keywords)
+
+    return rule

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SSA construction while blocks are being built, after Braun et al., "Simple and Efficient Construction of Static
+Single Assignment Form" (CC 2013): a variable read looks for its definition backwards and makes phis where paths
+join."""
+
+from __future__ import annotations
+
+from cudabuild.errors import Location
+from cudabuild.ir.hir import HirBlock, HirInstr
+
+__all__ = ["SsaBuilder"]
+
+
+class SsaBuilder:
+    """Blocks, the current block, and the variables' definitions."""
+
+    def __init__(self) -> None:
+        self.blocks: list[HirBlock] = []
+        self.current: HirBlock | None = None
+        self._definitions: dict[str, dict[HirBlock, HirInstr]] = {}
+        self._sealed: set[HirBlock] = set()
+        self._incomplete: dict[HirBlock, dict[str, HirInstr]] = {}
+        self._replaced: dict[HirInstr, HirInstr] = {}
+        self._phi_users: dict[HirInstr, list[HirInstr]] = {}
+
+    # blocks
+
+    def new_block(self, hint: str, *, sealed: bool = False) -> HirBlock:
+        block = HirBlock(f"{hint}{len(self.blocks)}" if self.blocks else hint)
+        self.blocks.append(block)
+        if sealed:
+            self._sealed.add(block)
+        return block
+
+    def seal(self, block: HirBlock) -> None:
+        """No predecessor will be added to ``block`` any more: its open phis get their operands."""
+        for variable, phi in self._incomplete.pop(block, {}).items():
+            self._add_operands(variable, phi)
+        self._sealed.add(block)
+
+    # instructions
+
+    def emit(self, op: str, location: Location, *operands: HirInstr | None, **attrs: object) -> HirInstr:
+        """Appends to the current block; after a jump or return, to a block that nothing reaches."""
+        if self.current is None:
+            self.current = self.new_block("dead", sealed=True)
+        instr = HirInstr(op, list(operands), dict(attrs), location, self.current)
+        self.current.instructions.append(instr)
+        return instr
+
+    def jump(self, target: HirBlock, location: Location) -> None:
+        if self.current is not None:
+            target.predecessors.append(self.current)
+            self.emit("jump", location, target=target)
+            self.current = None
+
+    def branch(self, condition: HirInstr, then: HirBlock, otherwise: HirBlock, location: Location) -> None:
+        if self.current is not None:
+            then.predecessors.append(self.current)
+            otherwise.predecessors.append(self.current)
+            self.emit("branch", location, condition, **{"then": then, "else": otherwise})
+            self.current = None
+
+    def ret(self, location: Location, *value: HirInstr) -> None:
+        if self.current is not None:
+            self.emit("return", location, *value)
+            self.current = None
+
+    # variables
+
+    def write(self, variable: str, value: HirInstr) -> None:
+        block = self.current if self.current is not None else self.new_block("dead", sealed=True)
+        self.current = block
+        self._definitions.setdefault(variable, {})[block] = value
+
+    def read(self, variable: str, location: Location) -> HirInstr:
+        block = self.current if self.current is not None else self.new_block("dead", sealed=True)
+        self.current = block
+        return self._read(variable, block, location)
+
+    def _read(self, variable: str, block: HirBlock, location: Location) -> HirInstr:
+        known = self._definitions.setdefault(variable, {}).get(block)
+        if known is not None:
+            return self._final(known)
+        value: HirInstr
+        if block not in self._sealed:
+            value = self._new_phi(variable, block, location)
+            self._incomplete.setdefault(block, {})[variable] = value
+        elif len(block.predecessors) == 1:
+            value = self._read(variable, block.predecessors[0], location)
+        elif not block.predecessors:
+            value = HirInstr("undef", [], {"variable": variable}, location, block)
+            block.instructions.insert(0, value)
+        else:
+            value = self._new_phi(variable, block, location)
+            self._definitions[variable][block] = value
+            value = self._add_operands(variable, value)
+        self._definitions[variable][block] = value
+        return value
+
+    def _new_phi(self, variable: str, block: HirBlock, location: Location) -> HirInstr:
+        phi = HirInstr("phi", [], {"variable": variable}, location, block)
+        block.instructions.insert(0, phi)
+        return phi
+
+    def _add_operands(self, variable: str, phi: HirInstr) -> HirInstr:
+        assert phi.block is not None
+        for predecessor in phi.block.predecessors:
+            operand = self._read(variable, predecessor, phi.location)
+            phi.operands.append(operand)
+            if operand.op == "phi":
+                self._phi_users.setdefault(operand, []).append(phi)
+        return self._simplify(phi)
+
+    def _simplify(self, phi: HirInstr) -> HirInstr:
+        """Replaces a phi that joins one value (and itself) by that value."""
+        same: HirInstr | None = None
+        for operand in phi.operands:
+            assert operand is not None
+            operand = self._final(operand)
+            if operand is same or operand is phi:
+                continue
+            if same is not None:
+                return phi
+            same = operand
+        if same is None:
+            return phi
+        assert phi.block is not None
+        self._replaced[phi] = same
+        phi.block.instructions.remove(phi)
+        for user in self._phi_users.pop(phi, []):
+            if user not in self._replaced and user.block is not None and user.block in self._sealed:
+                if same.op == "phi":
+                    self._phi_users.setdefault(same, []).append(user)
+                self._simplify(user)
+        return self._final(same)
+
+    def _final(self, value: HirInstr) -> HirInstr:
+        while value in self._replaced:
+            value = self._replaced[value]
+        return value
+
+    # the end
+
+    def finish(self, entry: HirBlock) -> list[HirBlock]:
+        """The reachable blocks in reverse post-order, operands resolved, unreachable predecessors gone."""
+        order = _reverse_post_order(entry)
+        reachable = set(order)
+        for block in order:
+            keep = [i for i, p in enumerate(block.predecessors) if p in reachable]
+            if len(keep) != len(block.predecessors):
+                block.predecessors = [block.predecessors[i] for i in keep]
+                for instr in block.instructions:
+                    if instr.op == "phi":
+                        instr.operands = [instr.operands[i] for i in keep]
+            for instr in block.instructions:
+                instr.operands = [None if v is None else self._final(v) for v in instr.operands]
+        return order
+
+
+def _reverse_post_order(entry: HirBlock) -> list[HirBlock]:
+    order: list[HirBlock] = []
+    seen = {entry}
+    stack = [(entry, iter(entry.successors))]
+    while stack:
+        block, successors = stack[-1]
+        for successor in successors:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append((successor, iter(successor.successors)))
+                break
+        else:
+            order.append(block)
+            stack.pop()
+    return order[::-1]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The untyped HIR: the function's meaning as basic blocks in SSA form, before any type is known.
+
+Grammar (an operation's operands are values; ``a?`` may be None)::
+
+    const value              name identifier            param index          undef variable
+    phi …                    binary(a, b) operator      unary(a) operator    compare(a, b) operator
+    truth(a)                 logical(a, b) operator     attribute(a) name    item(a, index)
+    set_item(a, index, v)    call(f, args…) keywords    tuple(…)             slice(a?, b?, c?)
+    unpack(a) index count    poison                     iterate(a)           steps(iterator)
+    first(iterator)          more(iterator, k, steps)   step(iterator, k)    advance(iterator, k)
+    end: jump target | branch(a) then else | return(a?)
+
+``name`` is a free name (global, closure or builtin). ``logical`` evaluates both sides: the builder uses it where the
+right-hand side is cheap and cannot fail, so that no branch remains. ``iterate`` to ``advance`` are the counted loop
+that every ``for`` becomes: what is iterated over, how many steps it takes, where it begins, whether there is more,
+the item at a position and the next position. ``poison`` stands for what was refused already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cudabuild.errors import Location
+
+__all__ = ["HirBlock", "HirFunction", "HirInstr", "format_hir"]
+
+
+@dataclass(eq=False)
+class HirInstr:
+    """One operation; also the value it makes."""
+
+    op: str
+    operands: list[HirInstr | None]
+    attrs: dict[str, Any]
+    location: Location
+    block: HirBlock | None = None
+
+
+@dataclass(eq=False)
+class HirBlock:
+    name: str
+    instructions: list[HirInstr] = field(default_factory=list)
+    predecessors: list[HirBlock] = field(default_factory=list)
+
+    @property
+    def end(self) -> HirInstr | None:
+        last = self.instructions[-1] if self.instructions else None
+        return last if last is not None and last.op in ("jump", "branch", "return") else None
+
+    @property
+    def successors(self) -> list[HirBlock]:
+        end = self.end
+        if end is None or end.op == "return":
+            return []
+        return [end.attrs["target"]] if end.op == "jump" else [end.attrs["then"], end.attrs["else"]]
+
+
+@dataclass(eq=False)
+class HirFunction:
+    """A function before typing; ``blocks`` are in reverse post-order, the first is the entry."""
+
+    name: str
+    parameters: list[str]
+    blocks: list[HirBlock]
+    location: Location
+
+
+def format_hir(function: HirFunction) -> str:
+    """The text of an HIR function, one operation a line."""
+    names: dict[HirInstr, str] = {}
+    for block in function.blocks:
+        for instr in block.instructions:
+            names[instr] = f"%{len(names)}"
+    lines = [f"function {function.name}({', '.join(function.parameters)})"]
+    for block in function.blocks:
+        lines.append(f"{block.name}:")
+        for instr in block.instructions:
+            operands = ", ".join("-" if v is None else names.get(v, "%?") for v in instr.operands)
+            attrs = " ".join(
+                f"{key}={value.name if isinstance(value, HirBlock) else value!r}" for key, value in instr.attrs.items()
+            )
+            text = " ".join(part for part in (instr.op, operands, attrs) if part)
+            lines.append(f"  {text}" if instr is block.end else f"  {names[instr]} = {text}")
+    return "\n".join(lines) + "\n"
