@@ -68,13 +68,16 @@ def _arithmetic(e: FunctionEmitter, instr: Instr) -> Operand:
 
 
 def _flags(e: FunctionEmitter, instr: Instr, bits: int) -> str:
-    a, b = (e.ranges.of(value) for value in instr.operands)
+    a, b = (e.range_of(value) for value in instr.operands)
     assert isinstance(instr.type, Integer)
     if bits < instr.type.bits:
         # Both operands and the result are int32 values: nothing overflowed, however wide the operands' ranges make it.
         nuw = min(a[0], b[0], e.ranges.of(instr)[0]) >= 0
         return "nuw nsw " if nuw else "nsw "
-    return overflow_flags(instr.op, a, b, bits)
+    flags = overflow_flags(instr.op, a, b, bits)
+    if not flags and e.ranges.exact(instr):
+        return "nsw " if instr.type.signed else "nuw "
+    return flags
 
 
 def _by_float(e: FunctionEmitter, operands: list[Operand], make: Callable[..., Operand]) -> Operand:
@@ -114,7 +117,7 @@ def _divide(e: FunctionEmitter, instr: Instr) -> Operand:
         return e.text.emit("i1", f"and {x.typed}, {y.text}") if instr.op == "floordiv" else int_literal(0, 1)
     type = instr.type
     assert isinstance(type, Integer)
-    (low_a, _), (low_b, high_b) = e.ranges.of(a), e.ranges.of(b)
+    (low_a, _), (low_b, high_b) = e.range_of(a), e.range_of(b)
     divisor = y.constant
     if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
         return e.result(instr, _power_of_two(instr, x, divisor, _is_signed(instr, bits)), bits)
@@ -231,7 +234,7 @@ def _shift(e: FunctionEmitter, instr: Instr) -> Operand:
     assert isinstance(type, Integer)
     bits = e.bits_for(instr, value)
     x, amount = e.integer(value, bits), e.scalar(count)
-    low, high = e.ranges.of(count)
+    low, high = e.range_of(count)
     if instr.op == "shl" and bits < type.bits and high < bits <= 32:
         flags = "nsw "  # value and result are int32 values, so the bits that leave are copies of the sign
     else:
@@ -257,7 +260,7 @@ def _neg(e: FunctionEmitter, instr: Instr) -> Operand:
     x = e.integer(a, bits)
     if bits == 1:
         return x
-    flags = "nsw " if _is_signed(instr, bits) and e.ranges.of(a)[0] > -(1 << (bits - 1)) else ""
+    flags = "nsw " if _is_signed(instr, bits) and e.range_of(a)[0] > -(1 << (bits - 1)) else ""
     return e.result(instr, f"sub {flags}{x.type} 0, {x.text}", bits)
 
 

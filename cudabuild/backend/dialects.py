@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.text import Operand
+from cudabuild.types import Float, Integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cudabuild.backend.emit import FunctionEmitter
     from cudabuild.ir.ir import Instr
-    from cudabuild.types import Array, Scalar
+    from cudabuild.types import Array
     from cudabuild.types.layout import Field
 
 __all__ = ["Access", "Dialect"]
@@ -128,6 +129,16 @@ class Dialect:
         """The address that an atomic operation works on; a dialect that checks bounds may answer a scratch address."""
         return access.pointer()
 
-    def refuse(self, instr: Instr, type: Scalar) -> str | None:
-        """Why the target cannot do ``instr`` on ``type``, or None."""
-        return None
+    def refuse(self, instr: Instr) -> tuple[str, str, str, str] | None:
+        """Why the target cannot do ``instr``, as title, found, expected and do of a diagnostic; or None."""
+        if instr.op != "atomic":
+            return None
+        element = instr.type
+        if isinstance(element, (Integer, Float)) and element.size >= 4:
+            return None
+        return (
+            "unsupported atomic operation",
+            f"atomic.{instr.attrs['function']} on an array of {element.name}",
+            "an array of int32, uint32, int64, uint64, float32 or float64",
+            "give the array a 32-bit or 64-bit element type",
+        )

@@ -45,15 +45,24 @@ __all__ = ["FunctionEmitter", "RangeFacts", "emit_module", "llvm_type", "memory_
 
 
 class RangeFacts(Protocol):
-    """What is known of a function's integers; ``ir/ranges.py`` computes it."""
+    """What is known of a function's integers; ``ir/ranges.py`` computes it.
+
+    ``block`` adds what the branches taken to get there say.
+    """
 
     def of(self, value: Value) -> tuple[int, int]:
         """Inclusive bounds of an integer value."""
         ...
 
-    def nonnegative(self, value: Value) -> bool: ...
+    def at(self, value: Value, block: Block) -> tuple[int, int]: ...
 
-    def fits32(self, value: Value) -> bool: ...
+    def nonnegative(self, value: Value, block: Block | None = None) -> bool: ...
+
+    def fits32(self, value: Value, block: Block | None = None) -> bool: ...
+
+    def exact(self, instr: Instr) -> bool:
+        """True if the operation never wraps."""
+        ...
 
 
 def llvm_type(type: Type) -> str:
@@ -131,6 +140,7 @@ class FunctionEmitter:
         self.fast = "nsz arcp contract afn reassoc " if module.options["fastmath"] else ""
         self.fast = self.fast or ("contract " if module.options["fma"] else "")
         self.leaves: dict[Value, tuple[Operand, ...]] = {}
+        self.block = function.blocks[0]
         self._labels: dict[Block, str] = {}
         self._exits: dict[Block, Any] = {}
         self._converted: dict[tuple[str, int], Operand] = {}
@@ -175,6 +185,7 @@ class FunctionEmitter:
         self.text.jump(self._labels[order[0]])
         for block in order:
             self.text.start(self._labels[block])
+            self.block = block
             for phi in block.phis:
                 types = [self._phi_type(phi, type) for type in self.leaf_types(phi.type)]
                 signs = self.signs(phi.type, types[0])
@@ -264,8 +275,12 @@ class FunctionEmitter:
         return self.convert(operand, int(type[1:]))
 
     def fits32(self, value: Value) -> bool:
-        """True if a 64-bit integer value may be kept in 32 bits: it is at least −2³¹ and below 2³¹."""
-        return self.ranges.fits32(value)
+        """True if an integer value is at least −2³¹ and below 2³¹ in the block being written."""
+        return self.ranges.fits32(value, self.block)
+
+    def range_of(self, value: Value) -> tuple[int, int]:
+        """Inclusive bounds of an integer value in the block being written."""
+        return self.ranges.at(value, self.block)
 
     def bits_for(self, instr: Instr, *values: Value) -> int:
         """The width to compute an integer operation on ``values`` in."""
@@ -296,7 +311,7 @@ class FunctionEmitter:
         return signed, False
 
     def _phi_type(self, phi: Instr, type: str) -> str:
-        return "i32" if type == "i64" and isinstance(phi.type, Integer) and self.fits32(phi) else type
+        return "i32" if type == "i64" and isinstance(phi.type, Integer) and self.ranges.fits32(phi) else type
 
     def _part_type(self, type: Type, field: Field) -> Type:
         for index in field.path:

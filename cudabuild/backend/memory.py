@@ -87,7 +87,7 @@ def _plus(e: FunctionEmitter, a: Operand, b: Operand) -> Operand:
 def _wrap(e: FunctionEmitter, instr: Instr) -> Operand:
     """Adds the extent to a negative index; nothing where the index cannot be negative."""
     index, extent = instr.operands
-    low, high = e.ranges.of(index)
+    low, high = e.range_of(index)
     if low >= 0:
         return e.scalar(index)
     bits = 32 if e.fits32(index) and e.fits32(extent) else 64

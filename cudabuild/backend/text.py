@@ -8,10 +8,14 @@ the access.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
 __all__ = ["FunctionText", "ModuleText", "Operand", "float_literal", "int_literal"]
+
+
+_DEFINED = re.compile(r"^(?:define|declare) .*?@([\w.]+)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,7 @@ class ModuleText:
     """A module being written.
 
     Attributes:
-        libdevice: names of the libdevice functions that are called; their text is added by ``backend/libdevice.py``.
+        libdevice: names of the libdevice functions that are called; their text comes from ``backend/libdevice.py``.
     """
 
     def __init__(self, triple: str, datalayout: str) -> None:
@@ -172,7 +176,6 @@ class ModuleText:
         self.metadata: list[str] = []
         self.named_metadata: dict[str, str] = {}
         self.libdevice: set[str] = set()
-        self.appended: list[str] = []
 
     def function(self, name: str, header: str) -> FunctionText:
         """Begins a function definition; ``header`` is its ``define`` line without the brace."""
@@ -197,10 +200,14 @@ class ModuleText:
         return f"!{len(self.metadata) - 1}"
 
     def format(self) -> str:
-        parts = [*self.head, *self.globals.values()]
+        return self.format_with("")
+
+    def format_with(self, definitions: str) -> str:
+        """The module's text, with further definitions (LLVM text) of what it calls."""
+        known = set(_DEFINED.findall(definitions)) | self.defined
+        parts = [*self.head, *self.globals.values(), definitions]
         parts += [function.format() for function in self.functions]
-        parts += [text for name, text in self.declares.items() if name not in self.defined]
-        parts += self.appended
+        parts += [text for name, text in self.declares.items() if name not in known]
         parts += [f"attributes {number} = {{ {text} }}" for text, number in self.attributes.items()]
         parts += [f"!{name} = !{{{nodes}}}" for name, nodes in self.named_metadata.items()]
         parts += [f"!{number} = {text}" for number, text in enumerate(self.metadata)]

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PTX to cubin with nvJitLink: the only module that uses it.
+
+One major version of nvJitLink serves a process. Its version 12 is taken unless a target needs 13: its cubins load on
+12.x and 13.x drivers, those of 13 only from driver 580 on. Where both are installed (torch brings 13) the chosen library
+is loaded by its path before the first call, because cuda-bindings would otherwise take 13 silently.
+
+nvJitLink assembles as ``ptxas -c`` does: without launch bounds it aims at 32 registers, and of a shared array it knows
+only the declared alignment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from cudabuild.backend import libdevice, llvm
+from cudabuild.errors import ToolError
+
+if TYPE_CHECKING:
+    from cudabuild.definition import Options
+    from cudabuild.target import Target
+
+__all__ = ["CubinResult", "find_linker", "link_cubin", "linker_major", "toolchain"]
+
+#: Where NVIDIA's packages put the library, below the ``nvidia`` folder of a site-packages.
+_PLACES = {
+    12: ("nvjitlink/lib/libnvJitLink.so.12", "nvjitlink/bin/nvJitLink_120_0.dll"),
+    13: ("cu13/lib/libnvJitLink.so.13", "cu13/bin/x86_64/nvJitLink_130_0.dll"),
+}
+_PACKAGES = {12: "nvidia-nvjitlink-cu12", 13: "nvidia-nvjitlink"}
+_REQUIREMENTS = {12: "'nvidia-nvjitlink-cu12>=12.9'", 13: "'nvidia-nvjitlink>=13'"}
+
+#: What the assembler reports of an entry, in the log of ``-verbose``.
+_USAGE = {
+    "registers": re.compile(r"Used (\d+) registers"),
+    "shared_bytes": re.compile(r"Used .*?(\d+) bytes smem"),
+    "local_bytes": re.compile(r"(\d+) bytes stack frame"),
+    "spill_store_bytes": re.compile(r"(\d+) bytes spill stores"),
+    "spill_load_bytes": re.compile(r"(\d+) bytes spill loads"),
+    "barriers": re.compile(r"Used .*?used (\d+) barriers"),
+}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class CubinResult:
+    """A cubin, the linker's log, the resources of the kernel, and the linker's version."""
+
+    data: bytes
+    log: str
+    usage: dict[str, int]
+    version: tuple[int, int]
+
+
+def linker_major(target: Target) -> int:
+    """The major version of nvJitLink that a process linking for ``target`` loads: 12 unless only 13 will do."""
+    installed = _installed()
+    return 12 if target.linker[0] <= 12 and (12 in installed or 13 not in installed) else 13
+
+
+def find_linker(target: Target) -> tuple[int, int]:
+    """Loads nvJitLink, if no target has yet, and returns its version.
+
+    Raises:
+        ToolError: it is missing, or the one this process has loaded is too old for ``target``; says what to install.
+    """
+    version = _load(linker_major(target))
+    if version < target.linker:
+        wanted = target.linker[0]
+        if wanted in _installed() and version[0] != wanted:
+            raise ToolError(
+                f"{target.name} needs nvJitLink {wanted}, and this process has loaded nvJitLink "
+                f"{_dotted(version)} already; one process holds one: compile {target.name} in a process of its own"
+            )
+        raise ToolError(
+            f"{target.name} needs nvJitLink {_dotted(target.linker)} or newer; found {_dotted(version)}: "
+            f"pip install {_REQUIREMENTS[wanted]}"
+        )
+    return version
+
+
+def link_cubin(ptx: str, target: Target, options: Options, name: str = "kernel") -> CubinResult:
+    """Assembles ``ptx`` for ``target``.
+
+    Args:
+        ptx: of ``target``, or of a target that it covers.
+        target: a cubin target.
+        options: ``opt``, ``lineinfo`` and ``max_registers`` count here.
+        name: names the input in messages.
+
+    Raises:
+        ToolError: nvJitLink is missing, or refuses; with its log.
+    """
+    version = find_linker(target)
+    from cuda.bindings import nvjitlink
+
+    flags = [f"-arch={target.processor}", f"-O{options['opt']}", "-verbose"]
+    if options["lineinfo"]:
+        flags.append("-lineinfo")
+    if options["max_registers"] is not None:
+        flags.append(f"-maxrregcount={options['max_registers']}")
+    text = ptx.encode()
+    try:
+        handle = nvjitlink.create(len(flags), flags)
+    except nvjitlink.nvJitLinkError as error:
+        raise ToolError(f"nvJitLink {_dotted(version)} refuses {' '.join(flags)}: {error}") from error
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), name)
+        nvjitlink.complete(handle)
+        data = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, data)
+        log = _read(nvjitlink.get_info_log_size, nvjitlink.get_info_log, handle)
+    except nvjitlink.nvJitLinkError as error:
+        log = _read(nvjitlink.get_error_log_size, nvjitlink.get_error_log, handle)
+        raise ToolError(
+            f"nvJitLink {_dotted(version)} cannot assemble {name} for {target.name}: {log or error}"
+        ) from error
+    finally:
+        nvjitlink.destroy(handle)
+    return CubinResult(bytes(data), log, _read_usage(log), version)
+
+
+def toolchain(target: Target) -> dict[str, str]:
+    """Label -> version of every tool that makes an image for ``target``: part of the image key.
+
+    Raises:
+        ToolError: llvmlite, or for a cubin nvJitLink, is missing.
+    """
+    tools = {"llvmlite": llvm.find_version(), "libdevice": libdevice.find_digest() or "none"}
+    if not target.is_ptx:
+        version = find_linker(target)
+        tools["nvjitlink"] = _package_version(version[0]) or _dotted(version)
+    return tools
+
+
+def _read(size_of: Any, read: Any, handle: int) -> str:
+    buffer = bytearray(size_of(handle))
+    if buffer:
+        read(handle, buffer)
+    return buffer.rstrip(b"\0").decode(errors="replace").strip()
+
+
+def _read_usage(log: str) -> dict[str, int]:
+    """Resources by name; what the log does not mention is 0."""
+    found = {label: pattern.search(log) for label, pattern in _USAGE.items()}
+    return {label: int(match[1]) if match else 0 for label, match in found.items()}
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+@cache
+def _folders() -> tuple[str, ...]:
+    """The folders of the ``nvidia`` namespace package."""
+    spec = importlib.util.find_spec("nvidia")
+    return tuple(spec.submodule_search_locations or ()) if spec is not None else ()
+
+
+@cache
+def _installed() -> dict[int, str]:
+    """Major version -> path of the library, where NVIDIA's Python packages hold it."""
+    found: dict[int, str] = {}
+    for folder in _folders():
+        for major, places in _PLACES.items():
+            for place in places:
+                path = os.path.join(folder, *place.split("/"))
+                if major not in found and os.path.exists(path):
+                    found[major] = path
+    return found
+
+
+@cache
+def _package_version(major: int) -> str | None:
+    """The full version of the package that holds the library (``12.9.86``), from the name of its metadata folder."""
+    prefix = _PACKAGES[major].replace("-", "_") + "-"
+    path = _installed().get(major, "")
+    for folder in _folders():
+        if path.startswith(folder):
+            for entry in os.listdir(os.path.dirname(folder)):
+                if entry.startswith(prefix) and entry.endswith(".dist-info"):
+                    return entry[len(prefix) : -len(".dist-info")]
+    return None
+
+
+_version: tuple[int, int] | None = None
+
+
+def _load(major: int) -> tuple[int, int]:
+    """Loads nvJitLink ``major``, unless one is loaded; returns the version of the one that is."""
+    global _version
+    with _lock:
+        if _version is None:
+            try:
+                from cuda.bindings import nvjitlink
+            except ImportError as error:
+                raise ToolError(
+                    f"making a cubin needs cuda-bindings, which cannot be imported ({error}): pip install cuda-bindings"
+                ) from error
+            path = _installed().get(major)
+            if path is not None:
+                ctypes.CDLL(path)
+            try:
+                _version = tuple(nvjitlink.version())
+            except Exception as error:
+                # cuda-bindings raises RuntimeError or cuda-pathfinder's own classes, by version
+                raise ToolError(
+                    f"making a cubin needs nvJitLink, and it was not found: pip install {_REQUIREMENTS[major]} "
+                    "(the extra 'cudabuild[build]')"
+                ) from error
+        return _version
