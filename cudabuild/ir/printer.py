@@ -54,6 +54,11 @@ def _format_instr(instr: Instr, names: dict[Value, str], locations: bool) -> str
 
 
 def _format_attr(value: object) -> str:
+    """A block or function by name, a word as it is, anything else as Python writes it, without spaces."""
     if isinstance(value, (Block, Function)):
         return value.name
-    return str(value)
+    if isinstance(value, str) and value.isidentifier() and value not in ("True", "False", "None", "inf", "nan"):
+        return value
+    if isinstance(value, str) and "." in value and all(part.isidentifier() for part in value.split(".")):
+        return value
+    return repr(value).replace(", ", ",")

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes over the typed IR: each keeps the representation and lives in a file of its own. See ``../README.md``."""
+
+from __future__ import annotations
+
+from cudabuild.ir.ir import Function
+from cudabuild.ir.passes.inline import inline_synchronising
+from cudabuild.ir.passes.simplify import simplify
+from cudabuild.ir.passes.weak_floats import narrow_weak_floats
+
+__all__ = ["inline_synchronising", "narrow_weak_floats", "run_passes", "simplify"]
+
+
+def run_passes(function: Function, *, target_kind: str) -> Function:
+    """Runs every pass over ``function`` and the device functions that it reaches, in place.
+
+    Args:
+        function: a kernel as ``build_ir`` makes it.
+        target_kind: ``"nvptx"`` or ``"host"``. Both get the same passes today: one IR, one text to compare.
+    """
+    if target_kind not in ("nvptx", "host"):
+        raise ValueError(f"target kind {target_kind!r}: expected 'nvptx' or 'host'")
+    inline_synchronising(function)  # first: what a callee's constants and tuples are shows only in its caller
+    for one in [*function.callees, function]:
+        simplify(one)  # before narrowing: constants fold in float64, as Python computes them
+        narrow_weak_floats(one)
+        simplify(one)  # the constants and casts that narrowing left
+    return function

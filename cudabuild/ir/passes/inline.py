@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts device functions that synchronise into their callers.
+
+A barrier or warp operation is where a thread of the CPU device is suspended, and only the kernel's own body can be:
+LLVM's inliner would do it too late and compile wrong numbers without a word.
+
+Before::
+
+    entry:                                      device total(x: float32) -> float32
+      %1: float32 = call %0 callee=total          entry:
+      store %y, %i, %1                              %0: float32 = shfl …
+                                                    return %0
+After::
+
+    entry:
+      jump total.entry
+    total.entry:
+      %1: float32 = shfl …
+      jump entry.after
+    entry.after:
+      %2: float32 = phi %1
+      store %y, %i, %2
+"""
+
+from __future__ import annotations
+
+from cudabuild.ir.ir import Block, Builder, Function, Instr, Value, replace_uses
+from cudabuild.ir.passes.clone import clone_blocks
+from cudabuild.types import NoneType
+
+__all__ = ["inline_call", "inline_synchronising"]
+
+
+def inline_synchronising(function: Function) -> None:
+    """Inlines every call, in ``function`` and below, of a function from which a barrier or warp operation is
+    reached."""
+    for one in [*function.callees, function]:  # callees first: what is inlined has no such call left
+        calls = [i for i in one.instructions() if i.op == "call" and i.attrs["callee"].synchronises]
+        for call in calls:
+            inline_call(one, call)
+
+
+def inline_call(function: Function, call: Instr) -> None:
+    """Replaces one call in ``function`` by the callee's body."""
+    callee: Function = call.attrs["callee"]
+    block = call.block
+    assert block is not None
+    taken = {b.name for b in function.blocks}
+    after = _split_after(block, call, _free_name(f"{block.name}.after", taken))
+    prefix = _free_prefix(callee, taken)
+    made: dict[Value, Value] = dict(zip(callee.params, call.operands, strict=True))
+    body = clone_blocks(callee, made, prefix + "{}")
+    results = _redirect_returns(body, after)
+    block.instructions.pop()  # the call
+    Builder(block, call.location).jump(body[0])
+    at = function.blocks.index(block) + 1
+    function.blocks[at:at] = [*body, after]
+    if not isinstance(call.type, NoneType):
+        if results:
+            value = Instr(call.type, call.location, "phi", results, {}, after, call.hint)
+        else:  # a callee that never returns: what follows is never reached
+            value = Instr(call.type, call.location, "undef", [], {}, after)
+        after.instructions.insert(0, value)
+        replace_uses(function, {call: value})
+
+
+def _split_after(block: Block, call: Instr, name: str) -> Block:
+    """Moves what follows ``call`` into a new block, which takes over the successors."""
+    after = Block(name)
+    at = block.instructions.index(call) + 1
+    after.instructions = block.instructions[at:]
+    del block.instructions[at:]
+    for instr in after.instructions:
+        instr.block = after
+    for successor in dict.fromkeys(after.successors):
+        successor.predecessors = [after if p is block else p for p in successor.predecessors]
+    return after
+
+
+def _redirect_returns(body: list[Block], after: Block) -> list[Value]:
+    """Makes every return jump to ``after``; the values returned, in the order of its predecessors."""
+    results: list[Value] = []
+    for block in body:
+        end = block.end
+        if end is not None and end.op == "return":
+            block.instructions.pop()
+            results += end.operands
+            Builder(block, end.location).jump(after)
+    return results
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    candidate, count = name, 1
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}{count}"
+    return candidate
+
+
+def _free_prefix(callee: Function, taken: set[str]) -> str:
+    """A prefix that keeps the names of the callee's blocks apart from those in use."""
+    count = 1
+    prefix = f"{callee.name}."
+    while any(prefix + block.name in taken for block in callee.blocks):
+        count += 1
+        prefix = f"{callee.name}.{count}."
+    return prefix

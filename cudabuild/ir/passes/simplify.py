@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removes what cannot matter: constants fold, trivial phis and casts go, dead code and unreachable blocks are dropped.
+
+Before::
+
+    entry:                                      after:
+      %0: int = const value=2                     entry:
+      %1: int = mul %0, %0                          %0: int = const value=4
+      %2: bool = cmp %1, %0 predicate=gt            store %x, %i, %0
+      branch %2 then=b1 else=b2                     …
+    b1: …                                       b2 is gone
+
+No operation moves and no float result changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudabuild.ir.cfg import reverse_postorder
+from cudabuild.ir.fold import fold
+from cudabuild.ir.ir import Block, Function, Instr, Value, replace_uses
+from cudabuild.ir.ops import Effect
+from cudabuild.types import Float, Integer, Scalar, none
+
+__all__ = ["remove_dead_code", "remove_unreachable_blocks", "simplify"]
+
+_KEPT = frozenset((Effect.WRITE, Effect.SYNC, Effect.END))
+
+
+def simplify(function: Function) -> None:
+    """Simplifies ``function`` in place until nothing changes."""
+    changed = True
+    while changed:
+        changed = _fold_branches(function)
+        changed |= remove_unreachable_blocks(function)
+        changed |= _replace_trivial(function)
+    remove_dead_code(function)
+
+
+# control flow
+
+
+def _fold_branches(function: Function) -> bool:
+    """Branches whose condition is a constant become jumps."""
+    changed = False
+    for block in function.blocks:
+        end = block.end
+        if end is None or end.op != "branch":
+            continue
+        then, otherwise = end.attrs["then"], end.attrs["else"]
+        condition = end.operands[0]
+        if then is otherwise:  # two edges from here: one must carry what both carry
+            first = then.predecessors.index(block)
+            second = then.predecessors.index(block, first + 1)
+            if any(phi.operands[first] is not phi.operands[second] for phi in then.phis):
+                continue
+            _remove_edge(then, second)
+        elif _is_const(condition):
+            is_true = bool(_const(condition))
+            lost = otherwise if is_true else then
+            _remove_edge(lost, lost.predecessors.index(block))
+            then = then if is_true else otherwise
+        else:
+            continue
+        block.instructions[-1] = Instr(none, end.location, "jump", [], {"target": then}, block)
+        changed = True
+    return changed
+
+
+def _remove_edge(target: Block, position: int) -> None:
+    del target.predecessors[position]
+    for phi in target.phis:
+        del phi.operands[position]
+
+
+def remove_unreachable_blocks(function: Function) -> bool:
+    """Drops the blocks that control cannot reach; True if there were any."""
+    reachable = set(reverse_postorder(function))
+    if len(reachable) == len(function.blocks):
+        return False
+    function.blocks = [block for block in function.blocks if block in reachable]
+    for block in function.blocks:
+        for position in reversed(range(len(block.predecessors))):
+            if block.predecessors[position] not in reachable:
+                _remove_edge(block, position)
+    return True
+
+
+# values
+
+
+def _replace_trivial(function: Function) -> bool:
+    """Instructions that are constants, or just another value, are replaced by that."""
+    changes: dict[Value, Value] = {}
+    changed = False
+    for block in reverse_postorder(function):
+        for instr in list(block.instructions):
+            instr.operands = [_final(operand, changes) for operand in instr.operands]
+            if instr.effect != Effect.PURE or instr.op == "const":
+                continue
+            if instr.op == "phi":
+                value = _simplify_phi(instr, block)
+            else:
+                changed |= _rewrite(instr)
+                value = instr if _fold_to_const(instr) else _other_value(instr)
+            if value is instr:
+                changed = True
+            elif value is not None:
+                changes[instr] = value
+    if changes:
+        replace_uses(function, changes)
+        for block in function.blocks:
+            block.instructions = [instr for instr in block.instructions if instr not in changes]
+    return changed or bool(changes)
+
+
+def _final(value: Value, changes: dict[Value, Value]) -> Value:
+    while value in changes:
+        value = changes[value]
+    return value
+
+
+def _is_const(value: Value) -> bool:
+    return isinstance(value, Instr) and value.op == "const"
+
+
+def _const(value: Value) -> Any:
+    return value.attrs["value"] if isinstance(value, Instr) and value.op == "const" else None
+
+
+def _fold_to_const(instr: Instr) -> bool:
+    """Makes ``instr`` a constant in its place if its operands are constants; True if so."""
+    if not instr.operands or not isinstance(instr.type, Scalar) or not all(map(_is_const, instr.operands)):
+        return False
+    folded = fold(instr, [_const(operand) for operand in instr.operands])
+    if folded is None:
+        return False
+    instr.op, instr.operands, instr.attrs = "const", [], {"value": folded}
+    return True
+
+
+def _simplify_phi(phi: Instr, block: Block) -> Value | None:
+    """What a phi always is: the one value that reaches it, or one constant."""
+    others = {operand for operand in phi.operands if operand is not phi}
+    if len(others) == 1:
+        return others.pop()
+    values = [_const(operand) for operand in others]
+    if others and None not in values and all(repr(v) == repr(values[0]) for v in values):  # repr: -0.0 is not 0.0
+        const = Instr(phi.type, phi.location, "const", [], {"value": values[0]}, block, phi.hint)
+        block.instructions.insert(len(block.phis), const)
+        return const
+    return None
+
+
+def _rewrite(instr: Instr) -> bool:
+    """Makes ``instr`` read what its operand was made from; True if it did."""
+    if instr.op == "dim":
+        return _rewrite_dim(instr)
+    if instr.op != "cast":
+        return False
+    inner = instr.operands[0]
+    if not isinstance(inner, Instr) or inner.op != "cast":
+        return False
+    source = inner.operands[0].type
+    integers = isinstance(source, Integer) and isinstance(instr.type, Integer)
+    if integers and _holds_all(inner.type, source):  # int32 -> int64 -> int16 is int32 -> int16
+        instr.operands[0] = inner.operands[0]
+        return True
+    return False
+
+
+def _rewrite_dim(dim: Instr) -> bool:
+    """The extent of a view along an axis that it keeps is the base's extent."""
+    array = dim.operands[0]
+    if not isinstance(array, Instr) or array.op != "view":
+        return False
+    kept = [position for position, letter in enumerate(array.attrs["axes"]) if letter != "i"]
+    position = kept[dim.attrs["axis"]]
+    if array.attrs["axes"][position] != "-":
+        return False
+    dim.operands = [array.operands[0]]
+    dim.attrs = {**dim.attrs, "axis": position}
+    return True
+
+
+def _holds_all(wide: object, narrow: object) -> bool:
+    """True if every value of the scalar type ``narrow`` is one of ``wide``."""
+    if isinstance(wide, Integer) and isinstance(narrow, Integer):
+        if wide.signed == narrow.signed:
+            return wide.bits >= narrow.bits
+        return wide.signed and wide.bits > narrow.bits
+    return isinstance(wide, Float) and isinstance(narrow, Float) and wide.bits >= narrow.bits
+
+
+def _other_value(instr: Instr) -> Value | None:
+    """A value that ``instr`` always equals, if one is plain to see."""
+    op = instr.op
+    operands = instr.operands
+    if op == "item" and isinstance(operands[0], Instr) and operands[0].op == "tuple":
+        index: int = instr.attrs["index"]
+        return operands[0].operands[index]
+    if op == "select":
+        chosen = _const(operands[0])
+        if chosen is not None:
+            return operands[1 if chosen else 2]
+        return operands[1] if operands[1] is operands[2] else None
+    if op == "inv" and isinstance(operands[0], Instr) and operands[0].op == "inv":
+        return operands[0].operands[0]
+    if op == "cast":
+        return _other_cast(instr)
+    if op == "dim" and isinstance(operands[0], Instr):
+        return _other_dim(instr, operands[0])
+    return _identity(instr) if len(operands) == 2 else None
+
+
+def _other_cast(cast: Instr) -> Value | None:
+    value = cast.operands[0]
+    if value.type == cast.type:
+        return value
+    if isinstance(value, Instr) and value.op == "cast":  # there and back
+        source = value.operands[0]
+        if source.type == cast.type and _holds_all(value.type, source.type):
+            return source
+    return None
+
+
+def _other_dim(dim: Instr, array: Instr) -> Value | None:
+    if array.op in ("shared", "local"):
+        const = Instr(
+            dim.type, dim.location, "const", [], {"value": array.attrs["shape"][dim.attrs["axis"]]}, dim.block
+        )
+        assert dim.block is not None
+        dim.block.instructions.insert(dim.block.instructions.index(dim), const)
+        return const
+    if array.op == "view":
+        at, kept = 1, 0
+        for letter in array.attrs["axes"]:
+            if letter != "i":
+                if kept == dim.attrs["axis"]:
+                    length = array.operands[at + 2] if letter == "s" else None
+                    return length if length is not None and length.type == dim.type else None
+                kept += 1
+            at += {"i": 1, "s": 3, "-": 0}[letter]
+    return None
+
+
+def _identity(instr: Instr) -> Value | None:
+    """``x + 0``, ``x * 1`` and their like."""
+    a, b = instr.operands
+    if a.type != instr.type:
+        return None
+    left, right = _const(a), _const(b)
+    op = instr.op
+    if isinstance(instr.type, Integer):
+        if right == 0 and op in ("add", "sub", "or", "xor", "shl", "shr"):
+            return a
+        if left == 0 and op in ("add", "or", "xor") and b.type == instr.type:
+            return b
+        if right == 1 and op == "floordiv":
+            return a
+    if isinstance(instr.type, (Integer, Float)):
+        if right == 1 and op in ("mul", "div"):
+            return a
+        if left == 1 and op == "mul":
+            return b
+    elif op in ("and", "or"):  # bools
+        for value, other in ((left, b), (right, a)):
+            if value is (op == "and"):
+                return other
+    return a if a is b and op in ("and", "or", "min", "max") else None
+
+
+def remove_dead_code(function: Function) -> None:
+    """Drops the instructions that nothing with an effect depends on, cycles of phis too."""
+    needed = {instr for instr in function.instructions() if instr.effect in _KEPT}
+    pending = list(needed)
+    while pending:
+        for operand in pending.pop().operands:
+            if isinstance(operand, Instr) and operand not in needed:
+                needed.add(operand)
+                pending.append(operand)
+    for block in function.blocks:
+        block.instructions = [instr for instr in block.instructions if instr in needed]
