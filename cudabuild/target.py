@@ -281,8 +281,6 @@ def _parse_word(
 
 
 def _native_targets(native: Callable[[], Sequence[tuple[int, int]]] | None) -> list[Target]:
-    from cudabuild.image.image import DeviceInfo
-
     ccs = native() if native is not None else ()
     if not ccs:
         raise TargetError(
@@ -293,13 +291,13 @@ def _native_targets(native: Callable[[], Sequence[tuple[int, int]]] | None) -> l
     plain = [target for target in TARGETS.values() if not target.is_ptx and not target.suffix]
     found = []
     for cc in ccs:
-        ranked = [target for target, reason in rank_targets(DeviceInfo(cc, 1 << 30), plain) if reason is None]
+        ranked = sorted((rank, target.name) for target in plain for reason, rank in [_match(cc, target)] if not reason)
         if not ranked:
             raise TargetError(
                 f"this machine's GPU is not supported\n  found:    compute capability {format_cc(cc)}\n"
                 f"  expected: {_spell(plain)}\n  do:       name the targets instead of 'native'"
             )
-        found.append(ranked[0])
+        found.append(TARGETS[ranked[0][1]])
     return found
 
 

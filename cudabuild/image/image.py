@@ -8,10 +8,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Protocol
 
     from cudabuild.definition import KernelDefinition
+    from cudabuild.fingerprint import Check, Fingerprint
     from cudabuild.types import Signature
 
     class ImageProvider(Protocol):
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
         def find(self, request: ImageRequest) -> KernelImage | None:
             """The image for ``request``, or None with the reason appended to ``request.notes``."""
             ...
+
+    #: Toolchain and parts of an image.
+    Extra = tuple[dict[str, str], tuple[tuple[str, str], ...]]
 
 
 __all__ = ["LAUNCH_ABI", "DeviceInfo", "ImageRequest", "KernelImage"]
@@ -47,13 +51,14 @@ class KernelImage:
         launch_abi: the launch-ABI number it was built for.
         attributes: facts a launch or a person wants: ``registers``, ``shared_bytes``, ``local_bytes``, … and
             ``minimum_driver`` (an integer as cuDriverGetVersion returns it, e.g. 12000).
-        toolchain: label -> version of everything that made it; shown, never compared at run time.
         origin: where it was found: ``shipped``, ``cached`` or ``compiled``.
+        key: the image key, or b"" where none was made.
+        checks: what tells, without parsing source, that a kernel still is what this was built from.
     """
 
     __slots__ = (
-        "attributes", "data", "fingerprint", "index_width", "kind", "launch_abi", "module", "options", "origin",
-        "qualname", "signature", "symbol", "target", "toolchain",
+        "_extra", "attributes", "checks", "data", "fingerprint", "index_width", "key", "kind", "launch_abi", "module",
+        "options", "origin", "qualname", "signature", "symbol", "target",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +78,9 @@ class KernelImage:
         attributes: Mapping[str, Any] | None = None,
         toolchain: Mapping[str, str] | None = None,
         origin: str = "compiled",
+        key: bytes = b"",
+        checks: Iterable[Check] = (),
+        parts: Iterable[tuple[str, str]] = (),
     ) -> None:
         self.module = module
         self.qualname = qualname
@@ -86,8 +94,42 @@ class KernelImage:
         self.data = data
         self.launch_abi = launch_abi
         self.attributes = dict(attributes or {})
-        self.toolchain = dict(toolchain or {})
         self.origin = origin
+        self.key = key
+        self.checks = tuple(checks)
+        self._extra: Extra | Callable[[], Extra] = (dict(toolchain or {}), tuple(parts))
+
+    def stamp(self, fingerprint: Fingerprint) -> KernelImage:
+        """Takes over whose image this is, and what a later process compares, from a fingerprint of now.
+
+        An image from a cache was built from the same meaning, perhaps from another text of the source file.
+        """
+        if fingerprint.digest != self.fingerprint:
+            raise ValueError(f"{self!r} has another fingerprint than {fingerprint!r}")
+        self.module = fingerprint.module
+        self.qualname = fingerprint.qualname
+        self.checks = fingerprint.checks
+        self._extra = (self.toolchain, fingerprint.parts)
+        return self
+
+    def set_extra(self, read: Callable[[], Extra]) -> None:
+        """Reads ``toolchain`` and ``parts`` by ``read`` when they are first asked for: a launch needs neither."""
+        self._extra = read
+
+    def _read_extra(self) -> Extra:
+        if not isinstance(self._extra, tuple):
+            self._extra = self._extra()
+        return self._extra
+
+    @property
+    def toolchain(self) -> dict[str, str]:
+        """Label -> version of everything that made it; shown, never compared for shipped images."""
+        return self._read_extra()[0]
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The labelled parts of its fingerprint, for explaining a miss."""
+        return self._read_extra()[1]
 
     @property
     def source(self) -> str:
