@@ -2,8 +2,8 @@
 """PTX to cubin with nvJitLink: the only module that uses it.
 
 One major version of nvJitLink serves a process. Its version 12 is taken unless a target needs 13: its cubins load on
-12.x and 13.x drivers, those of 13 only from driver 580 on. Where both are installed (torch brings 13) the chosen library
-is loaded by its path before the first call, because cuda-bindings would otherwise take 13 silently.
+12.x and 13.x drivers, those of 13 only from driver 580 on. Where both are installed (torch brings 13) the chosen
+library is loaded by its path before the first call, because cuda-bindings would otherwise take 13 silently.
 
 nvJitLink assembles as ``ptxas -c`` does: without launch bounds it aims at 32 registers, and of a shared array it knows
 only the declared alignment.

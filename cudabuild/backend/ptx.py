@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLVM text to PTX: optimise, generate, and what can be read from the result.
 
-Before: the module of ``backend/emit.py``. After: PTX of the oldest ISA version that the target allows, so that the oldest
-drivers and linkers take it. Optimising is done once for all targets of a group, generating once per target.
+Before: the module of ``backend/emit.py``. After: PTX of the oldest ISA version that the target allows, so that the
+oldest drivers and linkers take it. Optimising is done once for all targets of a group, generating once per target.
 """
 
 from __future__ import annotations
