@@ -156,8 +156,8 @@ class SignatureError(CudabuildError, TypeError):
             f"  expected: {self.expected}",
         ]
         near = nearest_name(*self.nearest) if self.nearest else None
-        if near:
-            lines.append(f"  do:       did you mean {near!r}?")
+        hint = f"did you mean {near!r}?" if near else "write the argument types, such as 'float32, float32[::1]'"
+        lines.append(f"  do:       {hint}")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:

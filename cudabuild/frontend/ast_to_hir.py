@@ -136,14 +136,19 @@ class _Builder:
         if isinstance(target, ast.Name):
             old = self.ssa.read(target.id, self._at(target))
             value = self._expression(node.value)
-            self.ssa.write(target.id, self.ssa.emit("binary", where, old, value, operator=operator))
+            new = self.ssa.emit("binary", where, old, value, operator=operator)
+            new.nodes = (target, node.value)
+            self.ssa.write(target.id, new)
         elif isinstance(target, ast.Subscript):
             base = self._expression(target.value)
             index = self._expression(target.slice)
             old = self.ssa.emit("item", self._at(target), base, index)
+            old.nodes = (target.value, target.slice)
             value = self._expression(node.value)
             new = self.ssa.emit("binary", where, old, value, operator=operator)
-            self.ssa.emit("set_item", where, base, index, new)
+            new.nodes = (target, node.value)
+            store = self.ssa.emit("set_item", where, base, index, new)
+            store.nodes = (target.value, target.slice, node.value)
         else:
             self._refuse_attribute_store(target)
 
@@ -172,13 +177,14 @@ class _Builder:
                     )
                     continue
                 item = self.ssa.emit("unpack", self._at(node), value, index=index, count=count)
+                item.nodes = (node,)
                 self._assign(element, item, node)
         elif isinstance(target, ast.Subscript):
             base = self._expression(target.value)
             index_value = self._expression(target.slice)
             where = self._at(target)
             store = self.ssa.emit("set_item", where, base, index_value, value)
-            store.attrs["value_location"] = self._at(node)
+            store.nodes = (target.value, target.slice, node)
         else:
             self._refuse_attribute_store(target)
 
@@ -187,7 +193,7 @@ class _Builder:
         if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
             self.ssa.ret(where)
         else:
-            self.ssa.ret(where, self._expression(node.value))
+            self.ssa.ret(where, self._expression(node.value), node=node.value)
 
     def _stmt_If(self, node: ast.If) -> None:
         then = self.ssa.new_block("then")
@@ -223,6 +229,7 @@ class _Builder:
     def _stmt_For(self, node: ast.For) -> None:
         where = self._at(node.iter)
         iterator = self.ssa.emit("iterate", where, self._expression(node.iter))
+        iterator.nodes = (node.iter,)
         steps = self.ssa.emit("steps", where, iterator)
         self.temporaries += 1
         counter = f"<counter {self.temporaries}>"  # no user can spell it
@@ -291,6 +298,7 @@ class _Builder:
             self._condition(node.values[-1], then, otherwise)
         else:
             truth = self.ssa.emit("truth", self._at(node), self._expression(node))
+            truth.nodes = (node,)
             self.ssa.branch(truth, then, otherwise, self._at(node))
 
     # expressions
@@ -313,17 +321,23 @@ class _Builder:
     def _expr_BinOp(self, node: ast.BinOp) -> HirInstr:
         left = self._expression(node.left)
         right = self._expression(node.right)
-        return self.ssa.emit("binary", self._at(node), left, right, operator=_BINARY[type(node.op)])
+        result = self.ssa.emit("binary", self._at(node), left, right, operator=_BINARY[type(node.op)])
+        result.nodes = (node.left, node.right)
+        return result
 
     def _expr_UnaryOp(self, node: ast.UnaryOp) -> HirInstr:
         value = self._expression(node.operand)
-        return self.ssa.emit("unary", self._at(node), value, operator=_UNARY[type(node.op)])
+        result = self.ssa.emit("unary", self._at(node), value, operator=_UNARY[type(node.op)])
+        result.nodes = (node.operand,)
+        return result
 
     def _expr_Compare(self, node: ast.Compare) -> HirInstr:
         left = self._expression(node.left)
         if len(node.ops) == 1:
             right = self._expression(node.comparators[0])
-            return self.ssa.emit("compare", self._at(node), left, right, operator=_COMPARE[type(node.ops[0])])
+            one = self.ssa.emit("compare", self._at(node), left, right, operator=_COMPARE[type(node.ops[0])])
+            one.nodes = (node.left, node.comparators[0])
+            return one
         if not all(_is_cheap(value) for value in node.comparators[1:]):
             return self._chained_compare(node, left)
         result: HirInstr | None = None
@@ -404,18 +418,24 @@ class _Builder:
         return value
 
     def _expr_Attribute(self, node: ast.Attribute) -> HirInstr:
-        return self.ssa.emit("attribute", self._at(node), self._expression(node.value), name=node.attr)
+        result = self.ssa.emit("attribute", self._at(node), self._expression(node.value), name=node.attr)
+        result.nodes = (node.value,)
+        return result
 
     def _expr_Subscript(self, node: ast.Subscript) -> HirInstr:
         base = self._expression(node.value)
-        return self.ssa.emit("item", self._at(node), base, self._expression(node.slice))
+        result = self.ssa.emit("item", self._at(node), base, self._expression(node.slice))
+        result.nodes = (node.value, node.slice)
+        return result
 
     def _expr_Slice(self, node: ast.Slice) -> HirInstr:
         parts = [None if part is None else self._expression(part) for part in (node.lower, node.upper, node.step)]
         return self.ssa.emit("slice", self._at(node), *parts)
 
     def _expr_Tuple(self, node: ast.Tuple) -> HirInstr:
-        return self.ssa.emit("tuple", self._at(node), *[self._expression(element) for element in node.elts])
+        result = self.ssa.emit("tuple", self._at(node), *[self._expression(element) for element in node.elts])
+        result.nodes = tuple(node.elts)
+        return result
 
     def _expr_Call(self, node: ast.Call) -> HirInstr:
         function = self._expression(node.func)
@@ -442,7 +462,9 @@ class _Builder:
                 )
             keywords.append(keyword.arg)
             operands.append(self._expression(keyword.value))
-        return self.ssa.emit("call", self._at(node), *operands, keywords=tuple(keywords))
+        result = self.ssa.emit("call", self._at(node), *operands, keywords=tuple(keywords))
+        result.nodes = (node.func, *node.args, *(keyword.value for keyword in node.keywords))
+        return result
 
 
 def _is_cheap(node: ast.expr) -> bool:

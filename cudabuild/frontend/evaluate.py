@@ -43,6 +43,7 @@ class FreeNames:
 
     def __init__(self, function: FunctionType) -> None:
         self.namespace = function.__globals__
+        self.locals = function.__code__.co_varnames
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
     def lookup(self, identifier: str) -> Any:
@@ -152,7 +153,7 @@ def _name(context: Context, instr: HirInstr, operands: list[Any], free: FreeName
     try:
         value = free.lookup(identifier)
     except KeyError:
-        near = nearest_name(identifier, [*free.namespace, *free.cells, *dir(builtins)])
+        near = nearest_name(identifier, [*free.locals, *free.cells, *free.namespace, *dir(builtins)])
         raise Refusal(
             f"name {identifier!r} is not defined",
             found=identifier,

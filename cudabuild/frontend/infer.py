@@ -131,16 +131,8 @@ class FunctionInference:
         return f"{self.hir.name}:{where.line}:{where.column}"
 
     def _place(self, instr: HirInstr, refusal: Refusal) -> Location:
-        position = refusal.operand
-        if position is not None and position < len(instr.operands):
-            operand = instr.operands[position]
-            if position == 2 and instr.op == "set_item" and "value_location" in instr.attrs:
-                place: Location = instr.attrs["value_location"]
-                return place
-            if operand is not None and operand.op != "phi" and operand.location.file == instr.location.file:
-                inside = instr.location.line <= operand.location.line <= instr.location.end_line
-                if inside:
-                    return operand.location
+        if refusal.operand is not None and refusal.operand < len(instr.nodes):
+            return self.syntax.source.locate(instr.nodes[refusal.operand])
         return instr.location
 
     def _join(self, phi: HirInstr) -> Operand:
@@ -181,8 +173,8 @@ class FunctionInference:
                     expected="'return' without a value",
                     do="store the result in an element of an array argument",
                 )
-                operand = end.operands[0]
-                self.typing.add(refusal, end.location if operand is None else operand.location)
+                refusal.operand = 0
+                self.typing.add(refusal, self._place(end, refusal))
             self.result = NoneOperand()
             return
         if isinstance(value, Undefined):

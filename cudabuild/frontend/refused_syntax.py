@@ -11,7 +11,7 @@ __all__ = ["refuse_syntax"]
 
 #: node class -> (what it is called, what to write instead)
 _REFUSED: dict[str, tuple[str, str]] = {
-    "FunctionDef": ("a function inside a kernel", "define it at module level; a kernel may call any plain function"),
+    "FunctionDef": ("a nested function", "define it at module level; a kernel may call any plain function"),
     "AsyncFunctionDef": ("an async function", "define a plain function at module level"),
     "ClassDef": ("a class", "define it at module level, and pass its numbers as arguments"),
     "Delete": ("'del'", "remove the statement: a variable needs no freeing"),

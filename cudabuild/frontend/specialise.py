@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cudabuild.errors import CompilationError, Diagnostic
+from cudabuild.errors import CompilationError, Diagnostic, SourceError
 from cudabuild.frontend.ast_to_hir import build_hir
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
@@ -140,7 +140,16 @@ class Session:
             return known
         from cudabuild.frontend.infer import FunctionInference
 
-        hir, sink = self.hir(function)
+        try:
+            hir, sink = self.hir(function)
+        except SourceError as error:
+            raise Refusal(
+                f"function {function.__qualname__!r} cannot be compiled",
+                found=str(error),
+                expected="a function whose source text can be read",
+                do="define it with 'def' in a file",
+                operand=0,
+            ) from None
         inference = FunctionInference(
             self, function, hir, sink, [_as_parameter(argument) for argument in arguments], is_kernel=False
         )

@@ -5,6 +5,8 @@ join."""
 
 from __future__ import annotations
 
+import ast
+
 from cudabuild.errors import Location
 from cudabuild.ir.hir import HirBlock, HirInstr
 
@@ -61,9 +63,9 @@ class SsaBuilder:
             self.emit("branch", location, condition, **{"then": then, "else": otherwise})
             self.current = None
 
-    def ret(self, location: Location, *value: HirInstr) -> None:
+    def ret(self, location: Location, *value: HirInstr, node: ast.expr | None = None) -> None:
         if self.current is not None:
-            self.emit("return", location, *value)
+            self.emit("return", location, *value).nodes = () if node is None else (node,)
             self.current = None
 
     # variables

@@ -19,6 +19,7 @@ the item at a position and the next position. ``poison`` stands for what was ref
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,13 +30,18 @@ __all__ = ["HirBlock", "HirFunction", "HirInstr", "format_hir"]
 
 @dataclass(eq=False)
 class HirInstr:
-    """One operation; also the value it makes."""
+    """One operation; also the value it makes.
+
+    ``nodes`` are the expressions that the operands were written as, where the operands' own places would mislead: a
+    variable's value was made elsewhere.
+    """
 
     op: str
     operands: list[HirInstr | None]
     attrs: dict[str, Any]
     location: Location
     block: HirBlock | None = None
+    nodes: tuple[ast.AST, ...] = ()
 
 
 @dataclass(eq=False)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a mistake in a kernel looks like to its writer: file and line, the line, a caret under the wrong expression, what was
+found, what was expected and what to do; and that doing so helps."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import wrong_kernels
+from conftest import Golden
+
+from cudabuild.definition import KernelDefinition
+from cudabuild.errors import CompilationError, SignatureError, TargetError
+from cudabuild.frontend import build_ir
+from cudabuild.target import parse_target
+from cudabuild.types import parse_signature
+
+#: function -> the signature it is compiled for
+WRONG = {
+    "unknown_name": "float32, float32[::1]",
+    "misspelt_index_name": "float32[::1]",
+    "unsupported_statement": "float32[::1]",
+    "list_instead_of_array": "float32[::1]",
+    "whole_array_arithmetic": "float32[::1], float32[::1]",
+    "too_many_indices": "float32[::1]",
+    "too_few_indices": "float32[:, ::1]",
+    "returns_a_value": "float32[::1]",
+    "float_index": "float32[::1]",
+    "float_range": "float32[::1], float32",
+    "used_before_assigned": "float32[::1]",
+    "changes_type": "float32[::1], bool",
+    "calls_unsupported_math": "float32[::1]",
+    "shape_at_run_time": "float32[::1], int",
+    "atomic_without_value": "int32[::1]",
+    "atomic_on_bytes": "int8[::1]",
+    "identity_of_number": "float32[::1], int",
+    "wrong_unpacking": "float32[:, ::1]",
+    "writes_read_only": "const float32[::1]",
+    "prints": "float32[::1]",
+    "nested_function": "float32[::1]",
+    "bitwise_on_float": "int32[::1], float32[::1]",
+    "captured_array": "float64[::1]",
+    "mistake_in_helper": "float32[::1]",
+    "several_mistakes": "float32[::1], int",
+    "wrong_keyword": "float32[::1]",
+    "shuffles_bytes": "int8[::1]",
+}
+
+#: function -> (what the message tells to do, the text it is about, the text it proposes)
+FIXES = {
+    "unknown_name": ("did you mean 'data'?", "dat[i]", "data[i]"),
+    "misspelt_index_name": ("did you mean 'threadIdx'?", "thredIdx", "threadIdx"),
+    "identity_of_number": ("write '=='", "n is TILE", "n == TILE"),
+    "float_range": ("convert it: range(int(x))", "range(width)", "range(int(width))"),
+    "float_index": ("convert it: int(x)", "x[i / 2]", "x[int(i / 2)]"),
+    "whole_array_arithmetic": ("index the arrays", "x + 1.0", "x[i] + 1.0"),
+    "list_instead_of_array": ("use a tuple", "[0.0, 0.0, 0.0]", "(0.0, 0.0, 0.0)"),
+    "too_many_indices": ("index with 1 number", "x[i, j]", "x[i]"),
+    "bitwise_on_float": ("convert it first: int(x)", "y[i] & 1", "int(y[i]) & 1"),
+    "returns_a_value": ("store the result in an element", "return x[i]", "x[0] = x[i]"),
+    "wrong_keyword": ("did you mean 'dtype'?", "dtpe", "dtype"),
+}
+
+
+def compile_error(module: ModuleType, name: str) -> CompilationError:
+    definition = KernelDefinition(getattr(module, name))
+    with pytest.raises(CompilationError) as caught:
+        build_ir(definition, parse_signature(WRONG[name]))
+    return caught.value
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_message(name: str, golden: Golden) -> None:
+    error = compile_error(wrong_kernels, name)
+    folder = str(Path(wrong_kernels.__file__).parent)
+    golden.check(f"wrong_kernels/{name}.txt", str(error).replace(folder + "/", ""))
+    for diagnostic in error.diagnostics:
+        assert diagnostic.text
+        assert diagnostic.found
+        assert diagnostic.expected
+        assert diagnostic.do
+        where = diagnostic.location
+        assert 0 <= where.column < len(diagnostic.text)
+
+
+@pytest.mark.parametrize("name", sorted(FIXES))
+def test_proposed_fix_compiles(name: str, tmp_path: Path) -> None:
+    told, old, new = FIXES[name]
+    assert told in str(compile_error(wrong_kernels, name))
+    text = Path(wrong_kernels.__file__).read_text(encoding="utf-8")
+    start = text.index(f"def {name}(")
+    end = text.find("\n\n\n", start)
+    body = text[start:end]
+    assert body.count(old) == 1
+    path = tmp_path / f"fixed_{name}.py"
+    path.write_text(text[:start] + body.replace(old, new) + text[end:], encoding="utf-8")
+    fixed = load(path)
+    build_ir(KernelDefinition(getattr(fixed, name)), parse_signature(WRONG[name]))
+
+
+def load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_errors_of_a_kernel_come_together() -> None:
+    error = compile_error(wrong_kernels, "several_mistakes")
+    assert [d.title for d in error.diagnostics] == [
+        "name 'undefined_one' is not defined",
+        "too many indices",
+        "wrong arguments for int32",
+    ]
+
+
+def test_errors_survive_pickling() -> None:
+    error = compile_error(wrong_kernels, "unknown_name")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("unknown_type", "float31, float32[::1]"),
+        ("unclosed_array", "float32, float32[::1"),
+        ("bad_dimension", "float32[:, 1]"),
+        ("contiguous_in_the_middle", "float32[:, ::1, :]"),
+        ("result_type", "float32(float32, float32)"),
+        ("trailing", "float32, float32 float32"),
+    ],
+)
+def test_signature_message(name: str, text: str, golden: Golden) -> None:
+    with pytest.raises(SignatureError) as caught:
+        parse_signature(text)
+    golden.check(f"wrong_signatures/{name}.txt", str(caught.value))
+
+
+def test_signature_of_another_length(golden: Golden) -> None:
+    definition = KernelDefinition(wrong_kernels.unknown_name, "float32[::1]")
+    with pytest.raises(SignatureError) as caught:
+        definition.signatures  # noqa: B018
+    golden.check("wrong_signatures/arity.txt", str(caught.value))
+
+
+def test_unsupported_target(golden: Golden) -> None:
+    with pytest.raises(TargetError) as caught:
+        parse_target("sm_91")
+    golden.check("wrong_signatures/target.txt", str(caught.value))

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels with one mistake each (two where noted): the golden messages show what their writer is told."""
+
+import math
+
+import numpy as np
+
+from cudabuild import cuda
+from cudabuild.types import float32, int32
+
+TILE = 16
+TABLE = np.arange(4.0)
+
+
+def unknown_name(a, data):
+    i = cuda.grid(1)
+    if i < data.size:
+        data[i] = a * dat[i]
+
+
+def misspelt_index_name(x):
+    i = cuda.thredIdx.x
+    x[i] = 0.0
+
+
+def unsupported_statement(x):
+    i = cuda.grid(1)
+    try:
+        x[i] = 1.0
+    except IndexError:
+        pass
+
+
+def list_instead_of_array(x):
+    buffer = [0.0, 0.0, 0.0]
+    x[0] = buffer[0]
+
+
+def whole_array_arithmetic(x, y):
+    i = cuda.grid(1)
+    y[i] = x + 1.0
+
+
+def too_many_indices(x):
+    i, j = cuda.grid(2)
+    x[i, j] = 0.0
+
+
+def too_few_indices(m):
+    i = cuda.grid(1)
+    m[i] = 0.0
+
+
+def returns_a_value(x):
+    i = cuda.grid(1)
+    return x[i]
+
+
+def float_index(x):
+    i = cuda.grid(1)
+    x[i / 2] = 0.0
+
+
+def float_range(x, width):
+    for i in range(width):
+        x[i] = 0.0
+
+
+def used_before_assigned(x):
+    x[0] = total
+    total = 1.0
+
+
+def changes_type(x, flag):
+    if flag:
+        value = x
+    else:
+        value = 1.0
+    x[0] = value
+
+
+def calls_unsupported_math(x):
+    i = cuda.grid(1)
+    x[i] = math.dist((x[i], 0.0), (0.0, 0.0))
+
+
+def shape_at_run_time(x, n):
+    tile = cuda.shared.array(n, float32)
+    tile[0] = x[0]
+
+
+def atomic_without_value(counts):
+    cuda.atomic.add(counts, 0)
+
+
+def atomic_on_bytes(flags):
+    cuda.atomic.add(flags, 0, 1)
+
+
+def identity_of_number(x, n):
+    if n is TILE:
+        x[0] = 1.0
+
+
+def wrong_unpacking(m):
+    rows, columns, depth = m.shape
+    m[0, 0] = rows + columns + depth
+
+
+def writes_read_only(x):
+    x[0] = 1.0
+
+
+def prints(x):
+    i = cuda.grid(1)
+    print(f"element {i} is {x[i]}")
+
+
+def nested_function(x):
+    def double(value):
+        return 2.0 * value
+
+    x[0] = double(x[0])
+
+
+def bitwise_on_float(x, y):
+    i = cuda.grid(1)
+    x[i] = y[i] & 1
+
+
+def captured_array(x):
+    i = cuda.grid(1)
+    x[i] = TABLE[i % 4]
+
+
+def helper_with_mistake(value):
+    return value.imag + 1.0
+
+
+def mistake_in_helper(x):
+    i = cuda.grid(1)
+    x[i] = helper_with_mistake(x[i])
+
+
+def several_mistakes(x, n):
+    i = cuda.grid(1)
+    x[i] = undefined_one + 1.0
+    x[i, i] = 2.0
+    x[n] = int32(1, 2)
+
+
+def wrong_keyword(x):
+    tile = cuda.shared.array(shape=TILE, dtpe=float32)
+    tile[0] = x[0]
+
+
+def shuffles_bytes(flags):
+    i = cuda.grid(1)
+    flags[i] = cuda.shfl_down_sync(0xFFFFFFFF, flags[i], 1)
