@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one launch costs on the host: saxpy, a scalar and two device arrays, in one process, against the raw driver call.
+"""What one launch costs on the host: saxpy, a scalar and two device arrays, in one process, against the raw call.
 
     python3 tests/benchmarks/bench_launch.py [--rounds 25] [--launches 1000] [--out rows.json]
 
-Each round times every way once, in an order that alternates, and divides by the raw call of the same round; reported are
-medians over the rounds after warm-up. Raw is ``cuda.bindings.driver.cuLaunchKernel`` with its parameters as the address
-of a ready array. The sample must be importable with its archives (installed, or a wheel on PYTHONPATH). numba-cuda and
-CuPy are measured where they are installed. Goals: kept configuration <= 1.2 x raw, ``kernel[grid, block](...)`` <= 1.3 x.
+Each round times every way once, in an order that alternates, and divides by the raw call of the same round; reported
+are medians over the rounds after warm-up. Raw is ``cuda.bindings.driver.cuLaunchKernel`` with its parameters as the
+address of a ready array. The sample must be importable with its archives (installed, or a wheel on PYTHONPATH).
+numba-cuda and CuPy are measured where they are installed. Goals: kept configuration <= 1.2 x raw,
+``kernel[grid, block](...)`` <= 1.3 x.
 """
 
 from __future__ import annotations

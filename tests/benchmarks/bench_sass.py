@@ -48,9 +48,8 @@ def main() -> int:
         print(f"device: {raw_cuda.start()}")
         target = device_target()
     rows = []
-    print(
-        f"{'kernel':14} {'ours':>5} {'nvcc':>5} {'SASS':>6} {'regs':>8}  {'ours us':>9} {'nvcc us':>9} {'ratio':>6}  spread"
-    )
+    titles = f"{'kernel':14} {'ours':>5} {'nvcc':>5} {'SASS':>6} {'regs':>8}"
+    print(f"{titles}  {'ours us':>9} {'nvcc us':>9}  ratio  spread")
     for name in sorted(path.stem for path in (HERE / "cuda").glob("*.cu")):
         try:
             row = compare(name, target, options)

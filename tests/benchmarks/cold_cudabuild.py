@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fresh process to first finished launch of an installed kernel, device arrays over raw pointers. Prints what it cost."""
+"""Fresh process to first finished launch of an installed kernel, device arrays over raw pointers. Prints the cost."""
 
 import time
 

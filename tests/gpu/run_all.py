@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that needs a GPU, in one go: for a machine that is at hand for minutes and reaches no package index.
+
+    python3 tests/gpu/run_all.py --out DIR [--bundle bundle.tar.xz] [--only PART ...]
+
+Works from a checkout. The bundle (``tests/gpu/bundle.py``) brings cudabuild, the sample with its archives, and what both
+need; numba-cuda, CuPy and nvcc are used where this machine has them. Parts run one after the other, each within its own
+limit; a part that fails does not stop the next. DIR receives one log per part and the summary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(CHECKOUT / "tests" / "experiments"))
+
+from no_llvmlite import BASE, COMPILER, install, own_wheels  # noqa: E402
+from reporting import clean_environment, make_environment, run, site_packages  # noqa: E402
+
+__all__ = ["main"]
+
+TESTS = ("pytest", "pytest_timeout", "pytest_randomly", "iniconfig", "pluggy", "pygments", "packaging", "hypothesis",
+         "sortedcontainers")  # fmt: skip
+EXPERIMENTS = CHECKOUT / "tests" / "experiments"
+BENCHMARKS = CHECKOUT / "tests" / "benchmarks"
+BUDGET = 530.0  # seconds for everything
+
+
+class Machine:
+    """The environments that the parts run in.
+
+    ``lean``: the installed sample, no compiler. ``full``: the same, llvmlite and pytest beside it. ``host``: this
+    interpreter with what it has (numba-cuda, CuPy), the sample and the checkout put before it.
+    """
+
+    def __init__(self, folder: Path, bundle: Path | None) -> None:
+        self.wheels = folder / "bundle"
+        if bundle is None:
+            raise SystemExit("--bundle: make one with tests/gpu/bundle.py")
+        with tarfile.open(bundle) as tar:
+            tar.extractall(folder)
+        self.lean = make_environment(folder / "lean", *own_wheels(self.wheels))
+        install(BASE, self.wheels, site_packages(folder / "lean"))
+        self.full = make_environment(folder / "full", *own_wheels(self.wheels))
+        install((*BASE, *COMPILER, *TESTS), self.wheels, site_packages(folder / "full"))
+        own = [str(path) for path in own_wheels(self.wheels)]
+        self.host_path = os.pathsep.join(own)
+        self.cache = folder / "cache"
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        return clean_environment(CUDABUILD_CACHE_DIR=str(self.cache), PYTHONUNBUFFERED="1", **changes)
+
+
+def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict[str, str], float]]:
+    """name -> command, environment, limit in seconds; in the order of their worth."""
+    plain, host = machine.environment(), machine.environment(PYTHONPATH=machine.host_path)
+    checkout = machine.environment(PYTHONPATH=str(CHECKOUT))
+    sources = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "sample_project" / "src")])
+    return {
+        "machine": (
+            ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm", "--format=csv"],
+            plain,
+            20,
+        ),
+        "sample": ([machine.lean, "-m", "cudabuild_sample"], {**plain, "CUDABUILD_LOG": "info"}, 60),
+        "no_llvmlite": ([sys.executable, EXPERIMENTS / "no_llvmlite.py", "--wheels", machine.wheels], plain, 120),
+        "tests": ([machine.full, "-m", "pytest", "-q", "-m", "gpu", "tests"], checkout, 180),
+        "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
+        "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
+        "cold_start": (
+            [sys.executable, BENCHMARKS / "bench_cold_start.py", "--python", machine.lean, "--out", out / "cold.json"],
+            plain,
+            120,
+        ),
+        "sass": (
+            [machine.full, BENCHMARKS / "bench_sass.py", "--out", out / "sass.json"],
+            machine.environment(PYTHONPATH=sources),
+            150,
+        ),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--bundle", type=Path)
+    parser.add_argument("--only", nargs="*", help="names of parts")
+    options = parser.parse_args()
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    summary = []
+    with tempfile.TemporaryDirectory() as scratch:
+        machine = Machine(Path(scratch), options.bundle)
+        print(f"environments made in {time.perf_counter() - start:.1f} s", flush=True)
+        versions = run([sys.executable, "-c", VERSIONS], machine.environment())
+        print(versions.stdout.strip() or versions.stderr.strip(), flush=True)
+        for name, (command, environment, limit) in parts(machine, out).items():
+            if options.only and name not in options.only:
+                continue
+            left = BUDGET - (time.perf_counter() - start)
+            summary.append(run_part(name, command, environment, min(limit, left), out))
+    text = "\n".join(summary)
+    (out / "summary.txt").write_text(text + "\n")
+    print(f"\n=== summary, {time.perf_counter() - start:.0f} s\n{text}")
+    return 1 if any(" failed" in line or " over" in line for line in summary) else 0
+
+
+VERSIONS = """
+import importlib.metadata as m, sys
+names = ("cuda-bindings", "numba-cuda", "numba", "llvmlite", "cupy-cuda13x", "torch", "nvidia-nvjitlink", "numpy")
+found = []
+for name in names:
+    try:
+        found.append(f"{name} {m.version(name)}")
+    except m.PackageNotFoundError:
+        found.append(f"{name} -")
+print("host: Python", sys.version.split()[0], *found, sep="; ")
+"""
+
+
+def run_part(name: str, command: list[str | Path], environment: dict[str, str], limit: float, out: Path) -> str:
+    """Runs one part, its output to the terminal and to a log; one line for the summary."""
+    print(f"\n=== {name}", flush=True)
+    if limit < 5:
+        return f"{name:12} over the time for everything: not run"
+    log = out / f"{name}.log"
+    start = time.perf_counter()
+    try:
+        with log.open("w") as stream:
+            done = subprocess.run(
+                [str(part) for part in command],
+                env=environment,
+                cwd=CHECKOUT,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                timeout=limit,
+                check=False,
+            )
+        verdict = "ok" if done.returncode == 0 else f"failed with status {done.returncode}"
+    except subprocess.TimeoutExpired:
+        verdict = f"over its {limit:.0f} s"
+    except OSError as error:
+        verdict = f"failed to start: {error}"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    print("\n".join(line[:200] for line in lines[-60:]), flush=True)
+    return f"{name:12} {verdict} ({time.perf_counter() - start:.0f} s)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

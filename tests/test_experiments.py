@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every experiment holds in its quick form."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXPERIMENTS = Path(__file__).resolve().parent / "experiments"
+NAMES = ("big_arrays", "import_cost", "no_llvmlite", "wheel_contents", "wild_front_end")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quick(name: str) -> None:
+    command = [sys.executable, str(EXPERIMENTS / f"{name}.py"), "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+
+
+def test_every_experiment_is_listed() -> None:
+    scripts = {path.stem for path in EXPERIMENTS.glob("*.py") if "def main() -> int" in path.read_text("utf-8")}
+    assert scripts == set(NAMES)
+    described = (EXPERIMENTS / "README.md").read_text("utf-8")
+    assert all(f"`{name}.py`" in described for name in NAMES)
