@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed IR to machine code of this computer, loaded into this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from cudabuild.backend import llvm
+from cudabuild.backend.emit import emit_module
+from cudabuild.cpu.dialect import HostDialect
+from cudabuild.cpu.library import library_symbols
+from cudabuild.cpu.schedule import format_schedule
+from cudabuild.definition import DEFAULT_OPTIONS
+from cudabuild.errors import ToolError
+from cudabuild.ir.ir import Instr, Param
+from cudabuild.ir.ranges import compute_ranges
+
+if TYPE_CHECKING:
+    from cudabuild.definition import KernelDefinition, Options
+    from cudabuild.ir.ir import Function
+    from cudabuild.types import Signature
+
+__all__ = ["INDEX_WIDTH", "HostKernel", "compile_function", "compile_kernel", "emit_host_text", "optimise_host_text"]
+
+#: The host has the 64-bit variant only: its registers are that wide, and nothing is gained by a second one.
+INDEX_WIDTH = 64
+
+_serial = count()
+
+
+@dataclass(frozen=True)
+class HostKernel:
+    """A kernel ready to run on this computer.
+
+    Attributes:
+        address: of the ``void (LAUNCH *)`` that a worker calls; valid while this object lives.
+        static_shared: bytes of static shared memory.
+        coroutine: whether its threads are coroutines.
+        written: the parameters through whose arrays the kernel may write, by index.
+        library: what keeps the code loaded.
+    """
+
+    address: int
+    static_shared: int
+    coroutine: bool
+    written: frozenset[int]
+    library: llvm.JitLibrary
+
+
+def compile_kernel(definition: KernelDefinition, signature: Signature) -> HostKernel:
+    """Compiles one overload of a kernel for this computer.
+
+    Raises:
+        CompilationError: the kernel is wrong; with every mistake found.
+        ToolError: llvmlite is missing.
+    """
+    from cudabuild.frontend import build_ir
+    from cudabuild.ir.passes import run_passes
+
+    function = run_passes(build_ir(definition, signature), target_kind="host")
+    return compile_function(function, definition.options)
+
+
+def compile_function(function: Function, options: Options = DEFAULT_OPTIONS) -> HostKernel:
+    """Compiles typed IR that the passes have been over: no call in it reaches a barrier or warp operation."""
+    level = options["opt"]
+    text, dialect = emit_host_text(function, options)
+    machine = llvm.host_machine(level)
+    module = llvm.parse_module(text)
+    llvm.optimise_module(module, machine, level, vectorise=True)
+    plan = dialect.plan
+    code = llvm.emit_object(module, machine)
+    imports = library_symbols(plan.warps)
+    try:
+        library = llvm.load_object(f"cudabuild.{next(_serial)}.{plan.symbol}", code, [plan.symbol], imports)
+    except RuntimeError as error:
+        raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error
+    return HostKernel(
+        library.address(plan.symbol), plan.static_shared or 0, plan.coroutine, _written_parameters(function), library
+    )
+
+
+def emit_host_text(function: Function, options: Options = DEFAULT_OPTIONS) -> tuple[str, HostDialect]:
+    """The LLVM text of a kernel for this computer, before optimisation, and the dialect that wrote it."""
+    machine = llvm.host_machine(options["opt"])
+    dialect = HostDialect(function, llvm.host_triple(), str(machine.target_data))
+    symbol = "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)[:40]
+    module = emit_module(
+        function,
+        dialect,
+        symbol=symbol,
+        index_width=INDEX_WIDTH,
+        ranges_of=lambda one: compute_ranges(one, index_width=INDEX_WIDTH),
+        options=options,
+    )
+    return module.format_with(format_schedule(dialect.plan)), dialect
+
+
+def optimise_host_text(text: str, level: int = 3) -> str:
+    """LLVM's optimised text of ``text``: what ``inspect_llvm`` shows for the CPU device."""
+    machine = llvm.host_machine(level)
+    module = llvm.parse_module(text)
+    llvm.optimise_module(module, machine, level, vectorise=True)
+    return str(module)
+
+
+def _written_parameters(function: Function) -> frozenset[int]:
+    """The parameters whose arrays may be written; an array whose origin cannot be traced stands for all of them."""
+    everything = frozenset(param.index for param in function.params)
+    written: set[int] = set()
+    for one in [*function.callees, function]:
+        for instr in one.instructions():
+            if instr.op not in ("store", "atomic"):
+                continue
+            array = instr.operands[0]
+            while isinstance(array, Instr) and array.op == "view":
+                array = array.operands[0]
+            if isinstance(array, Instr) and array.op in ("shared", "local", "dynamic_shared"):
+                continue
+            if one is not function or not isinstance(array, Param):
+                return everything
+            written.add(array.index)
+    return frozenset(written)

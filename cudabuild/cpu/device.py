@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU device: runs kernels on this computer's cores, with the results a GPU gives."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from typing import TYPE_CHECKING, Any
+
+from cudabuild.cpu.abi import LAUNCH, LAUNCH_SIZE, STATUS_NO_MEMORY, STATUS_OK, STATUS_STUCK_WARP, pack_launch
+from cudabuild.cpu.arguments import Packer
+from cudabuild.cpu.compile import HostKernel, compile_kernel
+from cudabuild.cpu.workers import Job, core_count, run_job
+from cudabuild.errors import LaunchError
+from cudabuild.image.image import DeviceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cudabuild.definition import KernelDefinition
+    from cudabuild.types import Signature
+
+    Dim = tuple[int, int, int]
+
+__all__ = ["CpuDevice", "CpuLauncher"]
+
+#: Static and dynamic shared memory of a block, the most that any GPU has (CUDA C++ Programming Guide, CC 9.0).
+_MAX_SHARED = 227 * 1024
+
+#: Below this many threads a second worker costs more to wake than it does.
+_THREADS_PER_WORKER = 2048
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class CpuDevice:
+    """All cores of this process. Kernels are compiled by llvmlite, when they are first bound."""
+
+    kind = "cpu"
+
+    def __init__(self) -> None:
+        cores = core_count()
+        self.name = f"cpu ({platform.machine()}, {cores} {'core' if cores == 1 else 'cores'})"
+        self.info = DeviceInfo((0, 0), 0, self.name)
+
+    def bind(self, definition: KernelDefinition, signature: Signature) -> CpuLauncher:
+        """Compiles one overload and makes it ready to launch.
+
+        Raises:
+            CompilationError: the kernel is wrong.
+            ToolError: llvmlite is missing.
+        """
+        kernel = compile_kernel(definition, signature)
+        code = definition.function.__code__
+        return CpuLauncher(kernel, definition.qualname, code.co_varnames[: code.co_argcount], signature)
+
+
+class CpuLauncher:
+    """One overload on the CPU device.
+
+    Args:
+        kernel: its machine code.
+        name, names: the kernel's name and those of its parameters, for messages.
+        signature: the parameters' types.
+    """
+
+    source = "cpu"
+
+    def __init__(self, kernel: HostKernel, name: str, names: Sequence[str], signature: Signature) -> None:
+        self.kernel = kernel
+        self._name = name
+        self._packer = Packer(name, names, signature, kernel.written)
+        self._enter = _ENTRY(kernel.address)
+
+    def __call__(self, grid: Dim, block: Dim, stream: object, shared: int, args: tuple[Any, ...]) -> None:
+        """Runs the kernel and waits for it; streams are in order by that.
+
+        Raises:
+            LaunchError: an argument that does not fit, too much shared memory, or threads that wait for each other.
+        """
+        if shared + self.kernel.static_shared > _MAX_SHARED:
+            raise LaunchError(
+                f"too much shared memory for {self._name}\n  found:    {shared} bytes of dynamic shared memory, "
+                f"{self.kernel.static_shared} bytes in the kernel itself\n  expected: at most {_MAX_SHARED} together"
+            )
+        packed = self._packer.pack(args)
+        blocks = grid[0] * grid[1] * grid[2]
+        workers = min(core_count(), blocks, -(-blocks * block[0] * block[1] * block[2] // _THREADS_PER_WORKER))
+        # Eight turns for each worker even out blocks of different length; 64 blocks make taking a turn cheap.
+        chunk = max(1, min(64, blocks // (workers * 8)))
+        params = ctypes.create_string_buffer(packed.data, len(packed.data) + 1)
+        launch = _Launch(pack_launch(ctypes.addressof(params), block, grid, chunk, shared))
+        enter, address = self._enter, launch.address
+        run_job(Job(lambda: enter(address), launch.stop, (self, packed, params, launch)), workers)
+        packed.write_back()
+        if launch.status != STATUS_OK:
+            raise LaunchError(self._explain(launch, grid, block))
+
+    def _explain(self, launch: _Launch, grid: Dim, block: Dim) -> str:
+        where = f"{self._name}, block {_position(launch.block, grid)}"
+        if launch.status == STATUS_NO_MEMORY:
+            return f"{where}: no memory left for the threads and shared arrays of a block of {block} threads"
+        assert launch.status == STATUS_STUCK_WARP
+        return (
+            f"{where}, thread {_position(launch.thread, block)}: a warp operation waits for ever\n"
+            "  found:    lanes named in its mask wait at a barrier or at a warp operation with another mask\n"
+            "  expected: every live lane of the mask comes to the operation with the same mask\n"
+            "  do:       call it outside divergent branches, or name only the lanes that take the branch"
+        )
+
+
+class _Launch:
+    """A ``LAUNCH`` structure in memory that the workers share; aligned to a cache line."""
+
+    __slots__ = ("_memory", "_view", "address")
+
+    def __init__(self, data: bytes) -> None:
+        self._memory = ctypes.create_string_buffer(LAUNCH_SIZE + 64)
+        start = -ctypes.addressof(self._memory) % 64
+        self.address = ctypes.addressof(self._memory) + start
+        self._view = memoryview(self._memory).cast("B")[start : start + LAUNCH_SIZE]
+        self._view[:] = data
+
+    def stop(self) -> None:
+        """Lets no worker start another block."""
+        ctypes.c_int32.from_address(self.address + LAUNCH["stop"].offset).value = 1
+
+    def _read(self, name: str) -> int:
+        kind = ctypes.c_int32 if LAUNCH[name].type == "i32" else ctypes.c_int64
+        return int(kind.from_address(self.address + LAUNCH[name].offset).value)
+
+    @property
+    def status(self) -> int:
+        return self._read("status")
+
+    @property
+    def block(self) -> int:
+        return self._read("block")
+
+    @property
+    def thread(self) -> int:
+        return self._read("thread")
+
+
+def _position(number: int, shape: Dim) -> Dim:
+    """The indices of the ``number``-th element, x fastest."""
+    rest, x = divmod(number, shape[0])
+    z, y = divmod(rest, shape[1])
+    return x, y, z

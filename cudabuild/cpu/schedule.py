@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LLVM text that runs a kernel's blocks and threads: the function that a worker calls, around the kernel's body.
+
+A kernel without barriers is a loop nest over the threads of a block, with the body inlined (LLVM vectorises it)::
+
+    while a block is left, and nobody said stop:
+        for z: for y: for x: body(arguments, registers, x, y, z)
+
+A kernel with barriers is one coroutine per thread. Each suspends at a barrier; a round resumes all that are left, in
+order, so a round ends when every live thread has come to its next barrier or has returned::
+
+        for z: for y: for x: handle[t] = body(block, x, y, z)      # suspends before the first line of the user's code
+        while any are left: resume each; forget those that returned
+
+With warp operations, the threads of one warp are resumed among themselves until all stand at a barrier or have
+returned. A lane waits with its mask; once every live lane of that mask waits with the same mask, the values are handed
+over and these lanes go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import Template
+
+from cudabuild.cpu import schedule_text
+from cudabuild.cpu.abi import BLOCK, LAUNCH, TEXT_CONSTANTS, Slot
+
+__all__ = ["THREAD", "UNIFORM", "Plan", "format_schedule", "load_field", "load_uniform"]
+
+#: What all threads of a block see alike, beside the kernel's arguments -> its range, the end exclusive, where it has
+#: one (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"). Fields of ``BLOCK``.
+UNIFORM: dict[str, tuple[int, int] | None] = {
+    "ntid.x": (1, 1025), "ntid.y": (1, 1025), "ntid.z": (1, 65),
+    "nctaid.x": (1, 2**31 - 1), "nctaid.y": (1, 65536), "nctaid.z": (1, 65536),
+    "ctaid.x": (0, 2**31 - 1), "ctaid.y": (0, 65536), "ctaid.z": (0, 65536),
+    "dynamic": (0, 2**31 - 1), "shared": None,
+}  # fmt: skip
+
+#: What tells a thread from the others of its block; ``thread`` counts them, x fastest.
+THREAD = ("tid.x", "tid.y", "tid.z", "thread")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the schedule needs to know of a kernel.
+
+    Attributes:
+        symbol: the name of the function to make, a ``void (ptr launch)``.
+        body: the name of the kernel's body. In a loop it takes the arguments, ``UNIFORM`` and ``THREAD``; as a
+            coroutine a pointer to the block and ``THREAD``.
+        arguments: the fields of the parameter block: name, LLVM type, offset in bytes.
+        coroutine: whether a thread can stop at a barrier or a warp operation.
+        warps: whether there are warp operations.
+        static_shared: bytes of static shared memory; None if the kernel uses no shared memory, dynamic neither.
+    """
+
+    symbol: str
+    body: str
+    arguments: tuple[tuple[str, str, int], ...]
+    coroutine: bool
+    warps: bool
+    static_shared: int | None
+
+    @property
+    def body_parameters(self) -> list[str]:
+        """The parameters of the body, as ``type %name``; the schedule passes values of the same names."""
+        thread = [f"i32 %{name}" for name in THREAD]
+        if self.coroutine:
+            return ["ptr %block", *thread]
+        arguments = [f"{type} %{name}" for name, type, _ in self.arguments]
+        return [*arguments, *(f"{BLOCK[name].type} %{name}" for name in UNIFORM), *thread]
+
+
+def load_field(base: str, name: str, slot: Slot, suffix: str = "") -> str:
+    """Lines that load one field of the structure at ``%base`` as ``%name``."""
+    return (
+        f"  %{name}.at = getelementptr inbounds i8, ptr %{base}, i64 {slot.offset}\n"
+        f"  %{name} = load {slot.type}, ptr %{name}.at{suffix}\n"
+    )
+
+
+def load_uniform(base: str = "block") -> str:
+    """Lines that load every value of ``UNIFORM`` from the block at ``%base``."""
+    lines = []
+    for name, limits in UNIFORM.items():
+        suffix = f", !range !{{i32 {limits[0]}, i32 {limits[1]}}}" if limits else ""
+        lines.append(load_field(base, name, BLOCK[name], suffix))
+    return "".join(lines)
+
+
+def format_schedule(plan: Plan) -> str:
+    """The text of ``plan.symbol`` and what it needs beside the body and ``library.py``."""
+    if plan.coroutine:
+        start = Template(schedule_text.START).substitute(body=plan.body, operands=", ".join(plan.body_parameters))
+        resume = Template(schedule_text.RESUME).substitute(how="warps" if plan.warps else "rounds")
+    else:
+        start = f"  call void @{plan.body}({', '.join(plan.body_parameters)})\n  br label %x.end"
+        resume = ""
+    pieces = {
+        "symbol": plan.symbol,
+        "arguments": "" if plan.coroutine else _load_arguments(plan),
+        "uniform": load_uniform(),
+        "threads": Template(schedule_text.THREADS).substitute(start=start),
+        "resume": resume,
+        "memory": "false" if plan.static_shared is None and not plan.coroutine else "true",
+        "static": -(-(plan.static_shared or 0) // 64) * 64,
+    }
+    parts = [schedule_text.DECLARATIONS]
+    if plan.coroutine:
+        parts.append(schedule_text.COROUTINE)
+    parts.append(Template(schedule_text.ENTRY).safe_substitute(pieces))
+    return Template("\n".join(parts)).substitute(TEXT_CONSTANTS)
+
+
+def _load_arguments(plan: Plan) -> str:
+    lines = [load_field("launch", "params", LAUNCH["params"])]
+    lines += [load_field("params", name, Slot(type, offset)) for name, type, offset in plan.arguments]
+    return "".join(lines)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a schedule, as LLVM text with ``$name`` for what varies (see ``schedule.py``).
+
+These parts are compiled with each kernel and call ``library.py``. ``$launch_x`` and ``$block_x`` are field offsets of
+``abi.py``.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COROUTINE", "DECLARATIONS", "ENTRY", "RESUME", "START", "THREADS"]
+
+#: Functions of the library that every kernel uses.
+DECLARATIONS = """
+declare i1 @schedule.open(ptr, ptr, i1, i64) nounwind
+declare i1 @schedule.next(ptr, ptr) nounwind
+declare void @schedule.close(ptr) nounwind
+"""
+
+#: What a worker calls.
+ENTRY = """
+define void @$symbol(ptr %launch) {
+entry:
+  %block = alloca [$block_size x i8], align 64
+$arguments  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i1 $memory, i64 $static)
+  br i1 %opened, label %next, label %end
+next:
+  %more = call i1 @schedule.next(ptr %launch, ptr %block)
+  br i1 %more, label %run, label %close
+run:
+$uniform$threads
+z.end:
+$resume  br label %next
+close:
+  call void @schedule.close(ptr %block)
+  br label %end
+end:
+  ret void
+}
+"""
+
+#: The loop nest over the threads of a block; it ends at the label ``z.end``.
+THREADS = """  br label %z
+z:
+  %tid.z = phi i32 [ 0, %run ], [ %z.next, %y.end ]
+  %row.z = mul nuw nsw i32 %tid.z, %ntid.y
+  br label %y
+y:
+  %tid.y = phi i32 [ 0, %z ], [ %y.next, %x.done ]
+  %row = add nuw nsw i32 %row.z, %tid.y
+  %row.thread = mul nuw nsw i32 %row, %ntid.x
+  br label %x
+x:
+  %tid.x = phi i32 [ 0, %y ], [ %x.next, %x.end ]
+  %thread = add nuw nsw i32 %row.thread, %tid.x
+$start
+x.end:
+  %x.next = add nuw nsw i32 %tid.x, 1
+  %x.last = icmp eq i32 %x.next, %ntid.x
+  br i1 %x.last, label %x.done, label %x
+x.done:
+  %y.next = add nuw nsw i32 %tid.y, 1
+  %y.last = icmp eq i32 %y.next, %ntid.y
+  br i1 %y.last, label %y.end, label %y
+y.end:
+  %z.next = add nuw nsw i32 %tid.z, 1
+  %z.last = icmp eq i32 %z.next, %ntid.z
+  br i1 %z.last, label %z.end, label %z"""
+
+#: Makes one thread's coroutine; a null handle says that there was no memory for its frame.
+START = """  %handle = call ptr @$body($operands)
+  %handle.number = zext nneg i32 %thread to i64
+  %handles.at = getelementptr inbounds i8, ptr %block, i64 $$block_handles
+  %handles = load ptr, ptr %handles.at
+  %handle.to = getelementptr inbounds ptr, ptr %handles, i64 %handle.number
+  store ptr %handle, ptr %handle.to
+  %missing = icmp eq ptr %handle, null
+  br i1 %missing, label %close, label %x.end"""
+
+#: Frames come from a bump allocator: one allocation per worker and launch, of one frame per thread of a block.
+COROUTINE = """
+declare token @llvm.coro.id(i32, ptr, ptr, ptr)
+declare i64 @llvm.coro.size.i64()
+declare ptr @llvm.coro.begin(token, ptr)
+declare i8 @llvm.coro.suspend(token, i1)
+declare void @llvm.coro.end(ptr, i1, token)
+declare ptr @schedule.frames(ptr, i64)
+declare void @schedule.rounds(ptr)
+declare void @schedule.warps(ptr)
+
+define internal ptr @schedule.frame(ptr %block, i64 %size) alwaysinline {
+entry:
+  %size.up = add i64 %size, 15
+  %step = and i64 %size.up, -16
+  %top.at = getelementptr inbounds i8, ptr %block, i64 $block_top
+  %top.old = load ptr, ptr %top.at
+  %first = icmp eq ptr %top.old, null
+  br i1 %first, label %allocate, label %take
+allocate:
+  %top.new = call ptr @schedule.frames(ptr %block, i64 %step)
+  %none = icmp eq ptr %top.new, null
+  br i1 %none, label %failed, label %take
+take:
+  %frame = phi ptr [ %top.old, %entry ], [ %top.new, %allocate ]
+  %top.next = getelementptr inbounds i8, ptr %frame, i64 %step
+  store ptr %top.next, ptr %top.at
+  ret ptr %frame
+failed:
+  ret ptr null
+}
+"""
+
+#: Runs the coroutines of a block to their ends.
+RESUME = "  call void @schedule.$how(ptr %block)\n"
