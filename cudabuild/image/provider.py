@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which record of an archive answers a request: the one rule that shipped and cached images are bound by.
+
+A record fits when its launch ABI, its options as far as the decorator wrote any, its driver and its index width fit,
+and when it still is the same kernel: told by its checks, without parsing source, or else by the fingerprint.
+"""
+
+from __future__ import annotations
+
+from cudabuild.errors import SourceError
+from cudabuild.fingerprint.checks import check_live, effective_options, read_source_digest
+from cudabuild.fingerprint.values import module_name
+from cudabuild.image.image import LAUNCH_ABI
+from cudabuild.types.signature import format_signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cudabuild.definition import Options
+    from cudabuild.image.archive import Archive, Record
+    from cudabuild.image.image import ImageRequest
+
+__all__ = ["KNOWN_LAUNCH_ABIS", "Matcher", "find_in_archive", "format_driver"]
+
+#: The launch ABIs that this version serves.
+KNOWN_LAUNCH_ABIS = frozenset({LAUNCH_ABI})
+
+
+def format_driver(version: int) -> str:
+    """``12090`` -> ``"12.9"``."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+class Matcher:
+    """Matches records with one request; remembers what it found out about the live kernel.
+
+    Attributes:
+        module, qualname, signature: what records of the kernel are named.
+        reason: why the last records did not fit.
+    """
+
+    __slots__ = ("_fingerprints", "_request", "_verdicts", "module", "qualname", "reason", "signature")
+
+    def __init__(self, request: ImageRequest) -> None:
+        self._request = request
+        self._verdicts: dict[tuple[bytes, int], str] = {}
+        self._fingerprints: dict[Options, bytes] = {}
+        function = request.definition.function
+        self.module = module_name(function)
+        self.qualname = function.__qualname__
+        self.signature = format_signature(request.signature)
+        self.reason = ""
+
+    def choose(self, records: Sequence[Record]) -> Record | None:
+        """The record to load, of the narrowest width that serves the request; or None, with ``reason``."""
+        self.reason = ""
+        for record in sorted(records, key=lambda record: record.index_width):
+            reason = self._find_obstacle(record) or self._find_difference(record)
+            if not reason:
+                return record
+            self.reason = self.reason or reason
+        if not records:
+            self.reason = f"holds no {self.qualname}({self.signature})"
+        return None
+
+    def _find_obstacle(self, record: Record) -> str:
+        request = self._request
+        if record.launch_abi not in KNOWN_LAUNCH_ABIS:
+            return f"has launch ABI {record.launch_abi}; this version serves {', '.join(map(str, KNOWN_LAUNCH_ABIS))}"
+        if record.index_width < request.index_width:
+            return f"has {record.index_width}-bit indices only; this launch needs {request.index_width}"
+        if record.minimum_driver > request.device.driver_version:
+            return (
+                f"needs a driver for CUDA {format_driver(record.minimum_driver)} or newer; "
+                f"this one is for CUDA {format_driver(request.device.driver_version)}"
+            )
+        return effective_options(request.options, record.options)[1]
+
+    def _find_difference(self, record: Record) -> str:
+        """Why the record is not what the live kernel means, or ""."""
+        checks = record.read_checks()
+        function = self._request.definition.function
+        key = (record.fingerprint, hash(checks))
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = check_live(function, checks) if checks else "was kept without checks"
+            self._verdicts[key] = verdict
+        if not verdict:
+            return ""
+        if not read_source_digest(function):
+            return verdict
+        try:
+            live = self._fingerprint(effective_options(self._request.options, record.options)[0])
+        except SourceError:
+            return verdict
+        return "" if live == record.fingerprint else verdict
+
+    def live_fingerprint(self) -> bytes | None:
+        """The fingerprint of the kernel as it is now; None where it has no source."""
+        try:
+            return self._fingerprint(self._request.options)
+        except SourceError:
+            return None
+
+    def _fingerprint(self, options: Options) -> bytes:
+        """The live kernel's fingerprint under some options."""
+        request = self._request
+        if options == request.options:
+            return request.fingerprint
+        if options not in self._fingerprints:
+            from cudabuild.fingerprint import compute_fingerprint
+
+            found = compute_fingerprint(request.definition, request.signature, options)
+            self._fingerprints[options] = found.digest
+        return self._fingerprints[options]
+
+
+def find_in_archive(archive: Archive, matcher: Matcher) -> Record | None:
+    """The record of an archive that answers a request, or None with ``matcher.reason``.
+
+    A kernel that goes by another name now (a vendored copy) is found by its fingerprint.
+
+    Raises:
+        ImageFormatError: the archive is damaged.
+    """
+    named = archive.find_named(matcher.module, matcher.qualname, matcher.signature)
+    found = matcher.choose(named)
+    if found is None and not named:
+        live = matcher.live_fingerprint()
+        renamed = archive.find_fingerprint(live) if live is not None else []
+        if renamed:
+            found = matcher.choose(renamed)
+    return found
