@@ -319,6 +319,14 @@ def _cast(e: FunctionEmitter, instr: Instr) -> Operand:
     return e.integer_result(instr, e.convert(x, bits))
 
 
+def _within(e: FunctionEmitter, instr: Instr) -> Operand:
+    """A value whose bounds the front end vouches for: nothing to compute, but its range may let it be kept narrower."""
+    x = e.scalar(instr.operands[0])
+    if x.type == "i64" and e.ranges.fits32(instr):
+        x = e.convert(x, 32)
+    return e.integer_result(instr, x)
+
+
 def _to_float(e: FunctionEmitter, x: Operand, value: Value, kind: str) -> Operand:
     if x.type in _BITS:
         if x.type == kind:
@@ -357,5 +365,6 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand]] = {
     "abs": _abs,
     "cmp": _cmp,
     "cast": _cast,
+    "within": _within,
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _classify),
 }

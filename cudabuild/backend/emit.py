@@ -24,7 +24,7 @@ where a wider one is asked for: nothing narrows 64-bit counters once LLVM has th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cudabuild.backend import arithmetic, memory
@@ -91,6 +91,7 @@ class ModuleEmitter:
     ranges_of: Callable[[Function], RangeFacts]
     symbol: str
     device_names: dict[Function, str]
+    shared: dict[str, int] = field(default_factory=dict)  #: numbers of the shared arrays, by key
 
 
 def emit_module(
@@ -111,8 +112,7 @@ def emit_module(
         ranges_of: range facts of the kernel and of each device function.
     """
     text = ModuleText(dialect.triple, dialect.datalayout)
-    names = {callee: f"{symbol}.{n}.{callee.name}" for n, callee in enumerate(function.callees)}
-    names = {callee: "".join(c if c.isalnum() and c.isascii() else "_" for c in name) for callee, name in names.items()}
+    names = {callee: f"{symbol}_device{n}" for n, callee in enumerate(function.callees)}
     module = ModuleEmitter(text, dialect, index_width, options, ranges_of, symbol, names)
     for callee in function.callees:
         FunctionEmitter(module, callee).run_device()
@@ -153,9 +153,9 @@ class FunctionEmitter:
         operands = self.dialect.open_kernel(self, self.module.symbol, fields)
         for param in self.function.params:
             own = [
-                self._field_value(field, operand, self._part_type(param.type, field))
-                for field, operand in zip(fields, operands, strict=True)
-                if field.argument == param.index
+                self._field_value(part, operand, self._part_type(param.type, part))
+                for part, operand in zip(fields, operands, strict=True)
+                if part.argument == param.index
             ]
             self.leaves[param] = tuple(own)
         self._body()

@@ -3,7 +3,8 @@
 
 Before: a module that calls ``@__nv_sinf``. After: its definition and those of what it needs, internal, with the
 questions it asks of the compiler (``__nvvm_reflect``) answered. The bitcode is parsed once per process and each
-function printed once; linking the whole library into every module and deleting 348 of 349 functions again costs 15 ms a kernel.
+function printed once; linking the whole library into every module and deleting 348 of 349 functions again costs
+15 ms a kernel.
 """
 
 from __future__ import annotations

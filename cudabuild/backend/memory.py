@@ -139,7 +139,9 @@ def _address(e: FunctionEmitter, parts: _Parts, indices: Sequence[Operand]) -> O
         for axis in axes[1:]:
             row = _times(e, offset, e.convert(parts.shape[axis], bits))
             offset = _plus(e, row, e.convert(indices[axis], bits))
-    return _step(e, pointer, unit, e.convert(offset, 64))
+    # Sign extension even where the offset cannot be negative: LLVM moves constants out of ``sext(add nsw x, -1)`` into
+    # the access's immediate offset, out of ``zext`` it does not.
+    return _step(e, pointer, unit, e.convert(replace(offset, nneg=False), 64))
 
 
 def _step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> Operand:

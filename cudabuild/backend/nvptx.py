@@ -109,7 +109,9 @@ class NvptxDialect(Dialect):
 
     def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
         module = emitter.module
-        name = f"{module.symbol}.shared.{''.join(c if c.isalnum() and c.isascii() else '_' for c in key)}"
+        # Short: a symbol's name is repeated in several sections of a cubin.
+        number = module.shared.setdefault(key, len(module.shared))
+        name = f"{module.symbol}_shared{number}"
         # align 16 always: nvJitLink assembles relocatable code, so the declared alignment is all the assembler knows
         # of the address, and without it wide shared loads are lost (up to 1.7 x on a tiled matrix product).
         module.text.globals[name] = f"@{name} = internal addrspace(3) global [{count} x {memory_type}] poison, align 16"
@@ -117,7 +119,7 @@ class NvptxDialect(Dialect):
 
     def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
         module = emitter.module
-        name = f"{module.symbol}.dynamic"
+        name = f"{module.symbol}_dynamic"
         module.text.globals[name] = f"@{name} = external addrspace(3) global [0 x i8], align 16"
         size = emitter.text.emit("i32", 'call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()', nneg=True)
         return Operand("ptr addrspace(3)", f"@{name}"), size
