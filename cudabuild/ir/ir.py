@@ -25,7 +25,7 @@ from cudabuild.types import Array, Type, none
 __all__ = ["Block", "Function", "Instr", "Param", "Value", "replace_uses"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Value:
     """Anything that an instruction can take: a parameter or another instruction's result."""
 
@@ -33,13 +33,16 @@ class Value:
     location: Location | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Param(Value):
     name: str = ""
     index: int = 0
 
+    def __repr__(self) -> str:
+        return f"<param {self.name}: {self.type}>"
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class Instr(Value):
     """One operation. ``hint`` is the user's variable name, for readable dumps."""
 
@@ -48,6 +51,9 @@ class Instr(Value):
     attrs: dict[str, Any] = field(default_factory=dict)
     block: Block | None = None
     hint: str = ""
+
+    def __repr__(self) -> str:
+        return f"<{self.op}: {self.type}{f' in {self.block.name}' if self.block is not None else ''}>"
 
     @property
     def effect(self) -> str:
@@ -58,13 +64,16 @@ class Instr(Value):
         return OPS[self.op].effect == Effect.END
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Block:
     """A straight run of instructions; phis first, one end last. ``predecessors`` fixes the order of phi operands."""
 
     name: str
     instructions: list[Instr] = field(default_factory=list)
     predecessors: list[Block] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<block {self.name}>"
 
     @property
     def end(self) -> Instr | None:
@@ -85,7 +94,7 @@ class Block:
         return [end.attrs["then"], end.attrs["else"]]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Function:
     """A kernel or a device function, typed for one list of argument types."""
 
@@ -95,6 +104,9 @@ class Function:
     blocks: list[Block]
     is_kernel: bool
     location: Location | None = None
+
+    def __repr__(self) -> str:
+        return f"<{'kernel' if self.is_kernel else 'device function'} {self.name}>"
 
     @property
     def callees(self) -> list[Function]:
