@@ -122,7 +122,7 @@ def _fold_bools(op: str, values: list[bool]) -> bool | None:
 
 
 def _fold_floats(op: str, values: list[float], kind: Float) -> float | None:
-    """Sums, products and quotients; computed in float64 and rounded once more, they are rounded correctly in any type."""
+    """Sums, products and quotients: computed in float64 and rounded once more, they are right in any type."""
     a = values[0] if values else 0.0
     if op == "neg":
         return -a

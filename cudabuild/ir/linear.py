@@ -112,6 +112,9 @@ class LinearBounds:
                 found += [_scaled(self.form(operand, facts), factor) for operand in atom.operands]
             elif atom.op == "mul":
                 found += self._product_bounds(atom, factor, facts)
+            elif atom.op == "phi" and self.analysis.is_narrowing:
+                for counter, a, b in self.analysis.trips.followers(atom, factor > 0):
+                    found.append(_scaled(({counter: a} if a else {}, b), factor))
             elif atom.op == "floordiv":
                 found += self._quotient_bounds(atom, factor, facts)
         return found

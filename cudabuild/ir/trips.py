@@ -71,6 +71,34 @@ class TripBounds:
             self._turns[loop] = min((turns for turns in found if turns is not None), default=None)
         return self._turns[loop]
 
+    def followers(self, phi: Instr, upper: bool) -> list[tuple[Instr, int, int]]:
+        """Counters ``k`` that ``phi`` keeps step with: ``phi <= a * k + b`` as ``(k, a, b)`` (``>=`` unless ``upper``).
+
+        In ``hits <= k`` there is more than in both intervals: where ``k < n``, so is ``hits``.
+        """
+        loop = self.loops.get(phi.block) if phi.block is not None else None
+        if loop is None or self.bound(phi) is None:
+            return []
+        start = self._start(phi, loop)
+        step = self._step(phi, loop)
+        if start is None or step is None:
+            return []
+        by = max(step[1], 0) if upper else min(step[0], 0)
+        base = start[1] if upper else start[0]
+        found = []
+        for counter in loop.header.phis:
+            if counter is phi or not isinstance(counter.type, Integer) or self._turns_by(counter, loop) is None:
+                continue
+            first = self._start(counter, loop)
+            pace = self._step(counter, loop)
+            assert first is not None and pace is not None
+            grows = pace[0] > 0
+            least = min(abs(pace[0]), abs(pace[1]))  # turns so far <= (counter - first) / least
+            if by % least == 0:
+                factor = by // least if grows else -by // least
+                found.append((counter, factor, base - factor * first[0 if grows else 1]))
+        return found
+
     def _turns_by(self, phi: Instr, loop: Loop) -> int | None:
         """The turns after which ``phi`` would leave the interval that it has wherever control goes back."""
         start = self._start(phi, loop)
