@@ -59,16 +59,29 @@ def main() -> int:
     return 0
 
 
+EXTRACT = """
+import sys
+from pathlib import Path
+import cudabuild_sample, numpy
+from cudabuild.image.archive import Archive
+signature = "float32, float32[::1], float32[::1]"
+x, y = numpy.zeros((2, 256), "f4")
+cudabuild_sample.saxpy[4, 64](2.0, x, y)
+target = cudabuild_sample.saxpy.image_source(signature).split()[-1]
+archive = Archive(str(Path(cudabuild_sample.__file__).parent / "_cudabuild" / f"{target}.cuar"))
+records = archive.find_named("cudabuild_sample.vectors", "saxpy", signature)
+record = next(record for record in records if record.index_width == 32)
+Path(sys.argv[1]).write_bytes(bytes(record.load_image("shipped").data))
+print(record.symbol)
+"""
+
+
 def extract_cubin(python: str, folder: Path) -> list[str]:
     """saxpy's cubin for this device out of the installed sample, and its symbol: the raw script loads the same code."""
-    code = (
-        "import sys; from pathlib import Path; import cudabuild_sample as s; "
-        "from cudabuild.types import parse_signature as p; "
-        "image = s.saxpy.find_image(p('float32, float32[::1], float32[::1]'), index_width=32); "
-        "Path(sys.argv[1]).write_bytes(bytes(image.data)); print(image.symbol)"
-    )
     path = folder / "saxpy.cubin"
-    done = subprocess.run([python, "-c", code, str(path)], check=True, capture_output=True, text=True)
+    done = subprocess.run([python, "-c", EXTRACT, str(path)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"no shipped cubin to compare with:\n{done.stderr[-3000:]}")
     return [str(path), done.stdout.split()[-1]]
 
 
