@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mistake in a kernel looks like to its writer: file and line, the line, a caret under the wrong expression, what was
-found, what was expected and what to do; and that doing so helps."""
+"""What a mistake in a kernel looks like to its writer: file and line, the line, a caret under the wrong expression,
+what was found, what was expected and what to do; and that doing so helps."""
 
 from __future__ import annotations
 
