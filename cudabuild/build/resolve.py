@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a dotted name leads: through imports, star imports and sub-modules of a project, to where its value stands."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from cudabuild.build.effects import Chain, ImportBinding, Leaf, chain_of
+from cudabuild.build.project import Project, SourceModule
+from cudabuild.errors import SourceError
+
+__all__ = ["EXTERNAL", "Cell", "Resolution", "Resolver"]
+
+#: (module, name), or ``(EXTERNAL, "numpy.random")`` for something outside of the project and the state that it keeps.
+Cell = tuple[str, str]
+
+EXTERNAL = "%external"
+
+
+@dataclass
+class Resolution:
+    """Where a chain leads.
+
+    Attributes:
+        path: the cells on the way, each of which must exist; ``final``: those where the value stands.
+        external: dotted names outside of the project.
+        modules: modules of the project that must have been imported; ``whole``: those used as values.
+    """
+
+    path: set[Cell] = field(default_factory=set)
+    final: set[Cell] = field(default_factory=set)
+    external: set[str] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+
+
+class Resolver:
+    """Resolves names of a project's modules; answers are remembered."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._resolved: dict[tuple[str, Chain], Resolution] = {}
+
+    def resolve(self, module: str, chain: Chain) -> Resolution:
+        """Follows a dotted name through imports of the project."""
+        key = (module, chain)
+        known = self._resolved.get(key)
+        if known is None:
+            known = Resolution()
+            self._resolve(module, chain, known, set())
+            self._resolved[key] = known
+        return known
+
+    def find_module(self, module: str) -> SourceModule | None:
+        """The parsed module, or None where the project has none or it cannot be parsed."""
+        try:
+            return self.project.find_module(module)
+        except SourceError:
+            return None  # told when the statement that imports it runs
+
+    def _resolve(self, module: str, chain: Chain, into: Resolution, seen: set[tuple[str, Chain]]) -> None:
+        if (module, chain) in seen:
+            return
+        seen.add((module, chain))
+        source = self.find_module(module)
+        cell = (module, chain[0])
+        into.path.add(cell)
+        if source is None:
+            into.final.add(cell)
+            return
+        leaves = source.bound.get(chain[0], [])
+        for leaf in leaves:
+            for binding in leaf.imports:
+                if binding.name == chain[0]:
+                    self._resolve_import(source, binding, chain, into, seen)
+        if any(chain[0] in leaf.values or chain[0] in leaf.opaque or chain[0] in leaf.defines for leaf in leaves):
+            into.final.add(cell)
+        if not leaves:
+            into.final.add(cell)
+            if "__getattr__" in source.bound:
+                into.path.add((module, "__getattr__"))
+        for leaf in source.stars:
+            if not _rebound_after(leaf, leaves):
+                self._resolve_star(source, leaf, chain, into, seen)
+
+    def _resolve_import(
+        self,
+        source: SourceModule,
+        binding: ImportBinding,
+        chain: Chain,
+        into: Resolution,
+        seen: set[tuple[str, Chain]],
+    ) -> None:
+        target = source.absolute(binding)
+        rest = chain[1:] if binding.attribute is None else (binding.attribute, *chain[1:])
+        self.resolve_in(target, rest, into, seen)
+
+    def resolve_in(self, module: str, rest: Chain, into: Resolution, seen: set[tuple[str, Chain]]) -> None:
+        """Follows ``rest`` from the module object ``module``."""
+        if not self.project.owns(module):
+            dotted = ".".join((module, *rest))
+            into.external.add(dotted)
+            into.final.add((EXTERNAL, dotted))
+            parts = dotted.split(".")
+            into.path |= {(EXTERNAL, ".".join(parts[:end])) for end in range(1, len(parts) + 1)}
+            if dotted == "os.getenv":
+                into.path.add((EXTERNAL, "os.environ"))
+            return
+        into.modules.add(module)
+        if not rest:
+            into.whole.add(module)
+            return
+        source = self.find_module(module)
+        inner = f"{module}.{rest[0]}"
+        if (source is None or rest[0] not in source.bound) and self.project.owns(inner):
+            self.resolve_in(inner, rest[1:], into, seen)
+        else:
+            self._resolve(module, rest, into, seen)
+
+    def _resolve_star(
+        self, source: SourceModule, leaf: Leaf, chain: Chain, into: Resolution, seen: set[tuple[str, Chain]]
+    ) -> None:
+        for binding in leaf.stars:
+            target = source.absolute(binding)
+            star = (source.name, f"*{leaf.index}")
+            if not self.project.owns(target):
+                into.path.add(star)  # it may bind anything
+                continue
+            exporter = self.find_module(target)
+            exports = exporter.exports if exporter is not None else None
+            if exports is None or chain[0] in exports or (exporter is not None and exporter.stars):
+                into.path.add(star)
+                into.path.add((target, "__all__"))
+                self.resolve_in(target, chain, into, seen)
+
+    def external_names(self, module: str, chain: Chain) -> set[str]:
+        """The names outside of the project that a dotted name may stand for: ``{"cudabuild.kernel"}``.
+
+        Also follows plain assignments (``jit = cb.kernel``), ``functools.partial`` and functions that return one.
+        """
+        found: set[str] = set()
+        pending = [(module, chain)]
+        seen: set[tuple[str, Chain]] = set()
+        while pending:
+            item = pending.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            resolution = self.resolve(*item)
+            found |= resolution.external
+            for owner, name in resolution.final:
+                source = self.find_module(owner) if owner != EXTERNAL else None
+                for leaf in source.bound.get(name, []) if source is not None else []:
+                    for value in [*leaf.values.get(name, []), *_returned(leaf.node, name)]:
+                        pending += [(owner, inner) for inner in self._called(owner, value)]
+        return found
+
+    def _called(self, module: str, value: ast.expr) -> list[Chain]:
+        """The chains that calling ``value`` calls in the end."""
+        while isinstance(value, ast.Call):
+            chain = chain_of(value.func)
+            if chain is not None and value.args and "functools.partial" in self.resolve(module, chain).external:
+                value = value.args[0]
+            else:
+                value = value.func
+        chain = chain_of(value)
+        return [chain] if chain is not None else []
+
+
+def _rebound_after(star: Leaf, leaves: list[Leaf]) -> bool:
+    """True if a statement that always runs gives the name its value after the star import."""
+    return any(leaf.index > star.index and not leaf.guards for leaf in leaves)
+
+
+def _returned(node: ast.AST, name: str) -> list[ast.expr]:
+    """What a function called ``name`` returns, where ``node`` is its ``def``."""
+    if not isinstance(node, ast.FunctionDef) or node.name != name:
+        return []
+    return [part.value for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None]

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the statements of a slice, module by module, in program order, without importing the package.
+
+While a :class:`Sandbox` is open, the project's modules come from a finder that runs only the chosen statements of each.
+They see an ``__import__`` that refuses what may not be there, or may differ, when a wheel is built. A statement that
+fails is remembered with its line, and what depends on it does not run: a value is right, or it is missing.
+"""
+
+from __future__ import annotations
+import __future__ as future_features
+
+import ast
+import builtins
+import copy
+import importlib
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from types import FrameType, ModuleType, SimpleNamespace, TracebackType
+from typing import Any
+
+from cudabuild.build.effects import Leaf, Step, chain_of
+from cudabuild.build.project import Project, SourceModule, resolve_relative
+from cudabuild.build.resolve import Cell
+from cudabuild.build.slice import Slice, Slicer
+from cudabuild.errors import SourceError
+
+__all__ = ["DENIED_MODULES", "Failure", "Sandbox"]
+
+#: Modules of the standard library that talk to the outside: what they give is not the same at build and at run time.
+DENIED_MODULES = frozenset(
+    {
+        "asyncio", "concurrent", "ctypes", "ensurepip", "ftplib", "http", "imaplib", "importlib", "multiprocessing",
+        "nntplib", "pip", "poplib", "pty", "runpy", "selectors", "signal", "smtplib", "socket", "socketserver", "ssl",
+        "subprocess", "telnetlib", "tkinter", "urllib", "venv", "webbrowser", "xmlrpc",
+    }
+)  # fmt: skip
+
+_NUMBA_MODULES = ("numba", "numba.cuda", "numba.types", "numba.core.types")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a statement could not be run: where, relative to the project, and what went wrong."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+    def because(self, reason: str) -> Failure:
+        """The same place, with a reason."""
+        return Failure(self.file, self.line, reason)
+
+    @classmethod
+    def parse(cls, text: str) -> Failure:
+        """The failure that ``file:line: reason`` tells; the file has no colon, for it is relative to a project."""
+        file, _, rest = text.partition(":")
+        line, _, reason = rest.partition(":")
+        return cls(file, int(line), reason.strip()) if line.isdigit() else cls(file, 1, rest.strip())
+
+
+class _ImportRefused(BaseException):
+    """An import that a slice may not make. Not an Exception: ``except ImportError`` must not turn it into a value."""
+
+
+class Sandbox:
+    """Runs slices; a context manager, because it stands in ``sys.meta_path`` and ``sys.modules`` while it is open."""
+
+    def __init__(self, project: Project, slicer: Slicer, allow_imports: Iterable[str] = ()) -> None:
+        self.project = project
+        self.slicer = slicer
+        self.allowed = frozenset(allow_imports)
+        self.done: set[Leaf] = set()
+        self.skipped: set[Leaf] = set()
+        self.failures: dict[Leaf, Failure] = {}
+        self._module_failures: dict[str, Failure] = {}
+        self._chosen: set[Leaf] = set()
+        self._refusals: list[Failure] = []
+        self._replaced: dict[str, ModuleType] = {}
+
+    def __enter__(self) -> Sandbox:
+        self._replaced = {name: sys.modules.pop(name) for name in list(sys.modules) if self.project.claims(name)}
+        sys.meta_path.insert(0, self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.meta_path.remove(self)
+        for name in [name for name in sys.modules if self.project.claims(name)]:
+            del sys.modules[name]
+        sys.modules.update(self._replaced)
+
+    def run(self, chosen: Slice, modules: Iterable[str]) -> None:
+        """Runs the statements of a slice by importing ``modules`` and all modules that it reaches."""
+        self._chosen = chosen.leaves | chosen.optional
+        for name in [*modules, *sorted(chosen.modules)]:
+            try:
+                importlib.import_module(name)
+            except SourceError as error:
+                self._module_failures[name] = Failure.parse(str(error))
+            except ImportError as error:
+                file = self.project.files[name].path if name in self.project.files else self.project.root
+                self._module_failures[name] = Failure(self.project.relative(file), 1, str(error))
+
+    def find_failure(self, cells: Iterable[Cell]) -> Failure | None:
+        """Why the values of ``cells`` cannot be trusted, or None if all that they need has run."""
+        cells = list(cells)
+        needed = self.slicer.slice_cells(cells, enter=lambda leaf: leaf not in self.skipped)
+        found = self._first_failure(needed.leaves)
+        if found is None:
+            modules = {module for module, _ in cells} | needed.modules
+            broken = [self._module_failures[name] for name in sorted(modules) if name in self._module_failures]
+            found = broken[0] if broken else None
+        if found is None:
+            missed = needed.leaves - self.done - self.skipped
+            for leaf in sorted(missed, key=lambda leaf: (leaf.module, leaf.index)):
+                return Failure(self._file(leaf), leaf.line, "this statement was not run: its module was not imported")
+        return found
+
+    def _first_failure(self, leaves: Iterable[Leaf]) -> Failure | None:
+        found = [self.failures[leaf] for leaf in leaves if leaf in self.failures]
+        return min(found, key=lambda failure: (failure.file, failure.line), default=None)
+
+    def _file(self, leaf: Leaf) -> str:
+        return self.project.relative(self.project.files[leaf.module].path)
+
+    # The finder and loader of the project's modules
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        """The project's own module, sliced; ``importlib`` calls this."""
+        if self.project.owns(name):
+            file = self.project.files.get(name)
+            if file is None:
+                return ModuleSpec(name, None, is_package=True)
+            spec = ModuleSpec(name, self, origin=file.path, is_package=file.is_package)  # type: ignore[arg-type]
+            spec.has_location = True
+            return spec
+        if self.project.claims(name):
+            raise ModuleNotFoundError(f"the project has no Python source of {name}", name=name)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """``importlib`` makes an ordinary module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs the chosen statements of a module."""
+        source = self.project.find_module(module.__name__)
+        assert source is not None
+        namespace = module.__dict__
+        namespace["__builtins__"] = {**vars(builtins), "__import__": self._import}
+        self._run_steps(source, source.steps, namespace)
+        names = namespace.get("__all__")
+        if isinstance(names, list | tuple):  # the names that were left out must not break a star import
+            namespace["__all__"] = [name for name in names if name in namespace]
+
+    # Running statements
+
+    def _run_steps(self, source: SourceModule, steps: Sequence[Step], namespace: dict[str, Any]) -> None:
+        for step in steps:
+            leaf = step.leaf
+            if leaf not in self._chosen or leaf in self.done:
+                continue
+            value = self._run_leaf(source, leaf, namespace)
+            if isinstance(leaf.node, ast.stmt):
+                continue
+            failure = self.failures.get(leaf)
+            if failure is not None:
+                for inner in _leaves_of([*step.body, *step.orelse]):
+                    self.failures[inner] = failure
+                continue
+            taken, left = (step.body, step.orelse) if value else (step.orelse, step.body)
+            self.skipped.update(_leaves_of(left))
+            self._run_steps(source, taken, namespace)
+
+    def _run_leaf(self, source: SourceModule, leaf: Leaf, namespace: dict[str, Any]) -> bool:
+        """Runs one statement, or evaluates a test and tells its truth."""
+        blocker = self._find_blocker(leaf)
+        if blocker is not None:
+            self.failures[leaf] = blocker
+            return False
+        refusals = len(self._refusals)
+        value = False
+        try:
+            value = self._execute(source, leaf, namespace)
+        except _ImportRefused:
+            pass  # recorded where it was raised
+        except (Exception, SystemExit) as error:
+            where = self._place(source, leaf, error.__traceback__)
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            self.failures[leaf] = self._find_blocker(leaf) or Failure(*where, f"this statement fails: {text}")
+        if len(self._refusals) > refusals:
+            self.failures[leaf] = self._refusals[refusals]
+        if leaf not in self.failures:
+            self.done.add(leaf)
+        return value
+
+    def _find_blocker(self, leaf: Leaf) -> Failure | None:
+        """The failure of a statement that ran before and that ``leaf`` needs."""
+        if not self.failures:
+            return None
+        needed = self.slicer.slice_leaf(leaf, enter=lambda other: other in self.done or other in self.failures)
+        return self._first_failure(needed.leaves)
+
+    def _execute(self, source: SourceModule, leaf: Leaf, namespace: dict[str, Any]) -> bool:
+        node = leaf.node
+        flags, file = source.future_flags, source.file.path
+        if isinstance(node, ast.expr):
+            test = compile(ast.Expression(node), file, "eval", flags=flags, dont_inherit=True)
+            return bool(eval(test, namespace))
+        if leaf.annotations and not flags & future_features.annotations.compiler_flag:
+            node = _AnnotationFilter(lambda expression: self._is_usable(source, expression, namespace)).copy(node)
+        exec(compile(ast.Module([node], []), file, "exec", flags=flags, dont_inherit=True), namespace)
+        return True
+
+    def _is_usable(self, source: SourceModule, expression: ast.expr, namespace: dict[str, Any]) -> bool:
+        """True if an annotation can be evaluated: all its names are there."""
+        for part in ast.walk(expression):
+            chain = chain_of(part) if isinstance(part, ast.Name | ast.Attribute) else None
+            if chain is None:
+                continue
+            if chain[0] not in namespace and not hasattr(builtins, chain[0]):
+                return False
+            cells = self.slicer.resolver.resolve(source.name, chain).path
+            if self._first_failure(self.slicer.slice_cells(cells).leaves) is not None:
+                return False
+        return True
+
+    def _place(self, source: SourceModule, leaf: Leaf, traceback: TracebackType | None) -> tuple[str, int]:
+        """The innermost line of the leaf's own file that an exception passed through."""
+        line = leaf.line
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == source.file.path:
+                line = traceback.tb_lineno
+            traceback = traceback.tb_next
+        return self._file(leaf), line
+
+    # Imports that a slice may make
+
+    def _import(
+        self,
+        name: str,
+        globals: dict[str, Any] | None = None,
+        locals: dict[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        absolute = name
+        if level and globals is not None:
+            is_package = "__path__" in globals
+            absolute = resolve_relative(globals["__name__"], is_package, name, level)
+        if absolute in _NUMBA_MODULES:
+            return _numba_module(absolute if fromlist else "numba")
+        reason = self._find_refusal(absolute)
+        if reason:
+            frame: FrameType = sys._getframe(1)
+            failure = Failure(self.project.relative(frame.f_code.co_filename), frame.f_lineno, reason)
+            self._refusals.append(failure)
+            raise _ImportRefused(str(failure))
+        return builtins.__import__(name, globals, locals, fromlist or (), level)
+
+    def _find_refusal(self, module: str) -> str:
+        top = module.partition(".")[0]
+        if self.project.claims(module):
+            if self.project.owns(module):
+                return ""
+            return f"imports {module!r}, which has no Python source in this project"
+        if top in ("cudabuild", "numpy", "__future__") or top in self.allowed or module in self.allowed:
+            return ""
+        if top in DENIED_MODULES:
+            return f"imports {module!r}, which talks to the outside: its results may differ where the kernel runs"
+        if top in sys.stdlib_module_names:
+            return ""
+        return f"imports {module!r}, which need not be there when a wheel is built"
+
+
+def _leaves_of(steps: Sequence[Step]) -> list[Leaf]:
+    found = []
+    for step in steps:
+        found.append(step.leaf)
+        found += _leaves_of([*step.body, *step.orelse])
+    return found
+
+
+def _numba_module(name: str) -> Any:
+    """What a numba module stands for here: cudabuild's names, whether numba is installed or not."""
+    cuda, types = importlib.import_module("cudabuild.cuda"), importlib.import_module("cudabuild.types")
+    return {"numba.cuda": cuda, "numba.types": types, "numba.core.types": types}.get(name) or _Numba(cuda, types)
+
+
+class _Numba:
+    """Answers like the module ``numba``."""
+
+    def __init__(self, cuda: ModuleType, types: ModuleType) -> None:
+        self.cuda = cuda
+        self.types = types
+        self.core = SimpleNamespace(types=types)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("cudabuild"), name)
+
+
+class _AnnotationFilter(ast.NodeTransformer):
+    """A copy of a statement without the annotations that cannot be evaluated: they mean nothing to a compiler."""
+
+    def __init__(self, is_usable: Any) -> None:
+        self.is_usable = is_usable
+
+    def copy(self, node: ast.stmt) -> ast.stmt:
+        return self.visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        if node.annotation is not None and not self.is_usable(node.annotation):
+            node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        if node.returns is not None and not self.is_usable(node.returns):
+            node.returns = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        if not self.is_usable(node.annotation):
+            node.annotation = ast.copy_location(ast.Constant(None), node.annotation)
+        self.generic_visit(node)
+        return node

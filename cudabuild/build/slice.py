@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which top-level statements a kernel needs: the backward slice over all modules of a project.
+
+A *cell* is a name of a module. Needing a cell needs every statement, before or after, that binds it or may change what
+it holds, and what those statements need in turn. Running more statements than necessary is harmless, for a real import
+runs them all; leaving one out would give a wrong constant. So every rule here errs on the side of more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cudabuild.build.effects import CallSite, Chain, Effects, Leaf, chain_of
+from cudabuild.build.project import Project, SourceModule
+from cudabuild.build.purity import PURE_BUILTINS, SCALAR_BUILTINS, is_pure, makes_scalar
+from cudabuild.build.resolve import EXTERNAL, Cell, Resolution, Resolver
+
+__all__ = ["Slice", "Slicer"]
+
+
+@dataclass
+class Slice:
+    """Statements that something needs, the modules to import, and the statements that only annotations name."""
+
+    leaves: set[Leaf] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    optional: set[Leaf] = field(default_factory=set)
+
+
+class Slicer:
+    """Answers what cells and statements need. Modules join the graph as they are reached."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.resolver = Resolver(project)
+        self._considered: dict[str, SourceModule] = {}
+        self._indexed = 0
+        self._effects: dict[Cell, set[Leaf]] = {}
+        self._wild: dict[str, set[Leaf]] = {}
+        self._links: dict[Cell, set[Cell]] = {}
+        self._mutable: dict[Cell, bool] = {}
+
+    def slice_cells(self, cells: Iterable[Cell], enter: Callable[[Leaf], bool] = lambda leaf: True) -> Slice:
+        """What the given cells need once all modules have run.
+
+        Args:
+            cells: where to start.
+            enter: whether to follow what a statement needs; what is not entered still belongs to the slice.
+        """
+        starts = list(cells)
+        return self._until_stable(lambda walk: walk.add_cells(starts, live=False), enter)
+
+    def slice_leaf(self, leaf: Leaf, enter: Callable[[Leaf], bool] = lambda leaf: True) -> Slice:
+        """What running one statement needs, apart from itself."""
+        found = self._until_stable(lambda walk: walk.add_leaf_needs(leaf, live=False), enter)
+        found.leaves.discard(leaf)
+        return found
+
+    def _until_stable(self, start: Callable[[_Walk], None], enter: Callable[[Leaf], bool]) -> Slice:
+        while True:
+            self._index()
+            walk = _Walk(self, enter)
+            start(walk)
+            found = walk.run()
+            if len(self._considered) == self._indexed:
+                return found
+
+    # The graph
+
+    def consider(self, module: str) -> None:
+        """Makes a module's statements part of the graph."""
+        if module not in self._considered:
+            source = self.resolver.find_module(module)
+            if source is not None:
+                self._considered[module] = source
+
+    def _index(self) -> None:
+        if self._indexed == len(self._considered):
+            return
+        self._indexed = len(self._considered)
+        self._effects = defaultdict(set)
+        self._wild = defaultdict(set)
+        self._mutable = {}
+        leaves = [leaf for source in self._considered.values() for leaf in source.leaves]
+        self._links = self._find_links(leaves)
+        for leaf in leaves:
+            for cell in self._changed_by(leaf):
+                self._effects[cell].add(leaf)
+
+    def _find_links(self, leaves: list[Leaf]) -> dict[Cell, set[Cell]]:
+        """Cell -> cells that may hold, or be, the same object. Modules outside of the project are no such holders."""
+        links: dict[Cell, set[Cell]] = defaultdict(set)
+
+        def join(module: str, left: Iterable[Chain], right: Iterable[Chain]) -> None:
+            targets = {cell for cell in self._finals(module, right) if cell[0] != EXTERNAL}
+            for cell in self._finals(module, left):
+                if cell[0] != EXTERNAL:
+                    links[cell] |= targets
+
+        for leaf in leaves:
+            for effects in (leaf.now, leaf.later, leaf.methods):
+                for left, right in effects.links:
+                    join(leaf.module, left, right)
+                for call in effects.calls:
+                    together = self._changed_by_call(leaf.module, call)
+                    join(leaf.module, together, together)
+            for binding in leaf.imports:
+                links[leaf.module, binding.name] |= self.resolver.resolve(leaf.module, (binding.name,)).final
+        return links
+
+    def _finals(self, module: str, chains: Iterable[Chain]) -> set[Cell]:
+        cells: set[Cell] = set()
+        for chain in chains:
+            if chain[0].startswith("%"):
+                cells.add((module, chain[0]))
+            else:
+                cells |= self.resolver.resolve(module, chain).final
+        return cells
+
+    def _changed_by(self, leaf: Leaf) -> set[Cell]:
+        """Every cell that running the leaf binds or may change."""
+        bound = {(leaf.module, name) for name in leaf.binds}
+        bound |= {(leaf.module, f"*{leaf.index}") for _ in leaf.stars}
+        changed = self._directly_changed(leaf.module, leaf.now)
+        stored = self._finals(leaf.module, leaf.now.stores)
+        wild = {leaf.module} if leaf.now.wild else set()
+        for module, effects in self._called_effects(leaf):
+            changed |= self._directly_changed(module, effects)
+            stored |= self._finals(module, effects.stores)
+            if effects.wild:
+                wild |= {module, leaf.module}
+        for module in wild:
+            self._wild[module].add(leaf)
+        reached = set(changed)
+        pending = list(changed)
+        while pending:
+            for cell in self._links.get(pending.pop(), ()):
+                if cell not in reached:
+                    reached.add(cell)
+                    pending.append(cell)
+        return bound | stored | {cell for cell in reached if self._is_mutable(cell)}
+
+    def _directly_changed(self, module: str, effects: Effects) -> set[Cell]:
+        chains = effects.stores | effects.mutates
+        for call in effects.calls:
+            chains |= self._changed_by_call(module, call)
+        return self._finals(module, chains)
+
+    def _changed_by_call(self, module: str, call: CallSite) -> frozenset[Chain]:
+        """The chains among what a call receives that it may change."""
+        everything = call.arguments | call.receiver
+        function = call.function
+        if function is None or function[0].startswith("%"):
+            return everything
+        source = self.resolver.find_module(module)
+        bound = source is not None and function[0] in source.bound
+        if not bound and len(function) == 1 and function[0] in PURE_BUILTINS:
+            return frozenset()
+        resolution = self.resolver.resolve(module, function)
+        outside = resolution.external and all(cell[0] == EXTERNAL for cell in resolution.final)
+        if outside and not call.has_out and all(map(is_pure, resolution.external)):
+            return frozenset()
+        return everything
+
+    def _called_effects(self, leaf: Leaf) -> list[tuple[str, Effects]]:
+        """What the functions that a leaf may call do, and those that they may call."""
+        found: list[tuple[str, Effects]] = []
+        seen: set[Cell] = set()
+        pending = list(self._finals(leaf.module, leaf.now.reads))
+        while pending:
+            cell = pending.pop()
+            if cell in seen or cell[0] == EXTERNAL:
+                continue
+            seen.add(cell)
+            source = self.resolver.find_module(cell[0])
+            for binding in source.bound.get(cell[1], []) if source is not None else []:
+                if binding is leaf:
+                    continue
+                for effects in (binding.later, binding.methods):
+                    found.append((cell[0], effects))
+                    pending += self._finals(cell[0], effects.reads)
+                if not binding.is_definition:
+                    pending += self._links.get(cell, ())
+        return found
+
+    # What can change
+
+    def _is_mutable(self, cell: Cell) -> bool:
+        """False where whatever receives the cell's value cannot change it: numbers, texts, functions, modules."""
+        known = self._mutable.get(cell)
+        if known is None:
+            self._mutable[cell] = False  # `N = N * 2`: as immutable as its other values
+            known = self._mutable[cell] = self._find_mutable(cell)
+        return known
+
+    def _find_mutable(self, cell: Cell) -> bool:
+        module, name = cell
+        source = self._considered.get(module) or (self.resolver.find_module(module) if module != EXTERNAL else None)
+        if source is None or name not in source.bound:
+            return True
+        for leaf in source.bound[name]:
+            if name in leaf.opaque:
+                return True
+            if not all(self._is_immutable_value(module, value) for value in leaf.values.get(name, [])):
+                return True
+            if any(binding.name == name for binding in leaf.imports):
+                resolution = self.resolver.resolve(module, (name,))
+                inside = {other for other in resolution.final if other[0] != EXTERNAL and other != cell}
+                if not all(map(is_pure, resolution.external)) or any(map(self._is_mutable, inside)):
+                    return True
+        return False
+
+    def _is_immutable_value(self, module: str, value: ast.expr) -> bool:
+        if isinstance(value, ast.Constant | ast.JoinedStr | ast.Lambda | ast.Compare):
+            return True
+        if isinstance(value, ast.Tuple):
+            parts: list[ast.expr] = value.elts
+        elif isinstance(value, ast.BinOp):
+            parts = [value.left, value.right]
+        elif isinstance(value, ast.UnaryOp):
+            parts = [value.operand]
+        elif isinstance(value, ast.BoolOp):
+            parts = value.values
+        elif isinstance(value, ast.IfExp):
+            parts = [value.body, value.orelse]
+        elif isinstance(value, ast.Subscript):
+            parts = [value.value]
+        elif isinstance(value, ast.Call):
+            return self._makes_scalar(module, value)
+        else:
+            return self._names_immutable(module, value)
+        return all(self._is_immutable_value(module, part) for part in parts)
+
+    def _makes_scalar(self, module: str, call: ast.Call) -> bool:
+        chain = chain_of(call.func)
+        if chain is None:
+            return False
+        resolution = self.resolver.resolve(module, chain)
+        if resolution.external:
+            return all(map(makes_scalar, resolution.external))
+        source = self.resolver.find_module(module)
+        return len(chain) == 1 and chain[0] in SCALAR_BUILTINS and (source is None or chain[0] not in source.bound)
+
+    def _names_immutable(self, module: str, value: ast.expr) -> bool:
+        chain = chain_of(value)
+        if chain is None:
+            return False
+        resolution = self.resolver.resolve(module, chain)
+        if not all(map(is_pure, resolution.external)):
+            return False
+        inside = {cell for cell in resolution.final if cell[0] != EXTERNAL}
+        return not any(self._is_mutable(cell) for cell in inside)
+
+
+class _Walk:
+    """One closure over the graph. ``live`` says that host code runs, so that methods of a class may be called."""
+
+    def __init__(self, slicer: Slicer, enter: Callable[[Leaf], bool]) -> None:
+        self.slicer = slicer
+        self.enter = enter
+        self.found = Slice()
+        self._seen_leaves: set[tuple[Leaf, bool, bool]] = set()
+        self._seen_cells: set[tuple[Cell, bool, bool]] = set()
+        self._pending: list[tuple[Leaf, bool, bool]] = []
+        self._optional = False
+
+    def run(self) -> Slice:
+        while self._pending:
+            leaf, live, optional = self._pending.pop()
+            (self.found.optional if optional else self.found.leaves).add(leaf)
+            self._optional = optional
+            if self.enter(leaf):
+                self.add_leaf_needs(leaf, live)
+            else:
+                for guard in leaf.guards:
+                    self._push(guard, True)
+        self.found.optional -= self.found.leaves
+        return self.found
+
+    def add_cells(self, cells: Iterable[Cell], live: bool) -> None:
+        slicer = self.slicer
+        for cell in cells:
+            key = (cell, live, self._optional)
+            if key in self._seen_cells:
+                continue
+            self._seen_cells.add(key)
+            if cell[0] != EXTERNAL:
+                slicer.consider(cell[0])
+            wild = slicer._wild.get(cell[0], set())
+            for leaf in slicer._effects.get(cell, set()) | wild:
+                self._push(leaf, live)
+            for leaf in wild:  # what it executes may read any name
+                source = slicer.project.find_module(leaf.module)
+                self.add_cells([(leaf.module, name) for name in source.bound] if source is not None else [], live=True)
+
+    def add_leaf_needs(self, leaf: Leaf, live: bool) -> None:
+        for guard in leaf.guards:
+            self._push(guard, True)
+        self._add_chains(leaf.module, leaf.now.reads, True)
+        self._add_chains(leaf.module, leaf.now.looks, live)
+        self._add_chains(leaf.module, leaf.later.reads | leaf.later.looks, live or not leaf.is_definition)
+        if live:
+            self._add_chains(leaf.module, leaf.methods.reads | leaf.methods.looks, True)
+        source = self.slicer.project.find_module(leaf.module)
+        for binding in [*leaf.imports, *leaf.stars] if source is not None else []:
+            target = source.absolute(binding) if source is not None else ""
+            if self.slicer.project.owns(target):
+                self.found.modules.add(target)
+                if binding.attribute not in (None, "*"):
+                    self._add_chains_in(target, (str(binding.attribute),), live)
+        before, self._optional = self._optional, True
+        self._add_chains(leaf.module, leaf.annotations, True)
+        self._optional = before
+
+    def _push(self, leaf: Leaf, live: bool) -> None:
+        key = (leaf, live, self._optional)
+        if key not in self._seen_leaves:
+            self._seen_leaves.add(key)
+            self._pending.append(key)
+
+    def _add_chains(self, module: str, chains: Iterable[Chain], live: bool) -> None:
+        for chain in chains:
+            self._add_resolution(self.slicer.resolver.resolve(module, chain), live)
+
+    def _add_chains_in(self, module: str, rest: Chain, live: bool) -> None:
+        resolution = Resolution()
+        self.slicer.resolver.resolve_in(module, rest, resolution, set())
+        resolution.whole.clear()  # importing a module does not use all of it
+        self._add_resolution(resolution, live)
+
+    def _add_resolution(self, resolution: Resolution, live: bool) -> None:
+        self.add_cells(resolution.path | resolution.final, live)
+        self.found.modules |= resolution.modules
+        for module in resolution.whole:
+            source = self.slicer.resolver.find_module(module)
+            if source is not None:
+                self.add_cells([(module, name) for name in source.bound], live)
