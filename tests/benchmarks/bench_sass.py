@@ -95,7 +95,6 @@ def compare(name: str, target: str, options: argparse.Namespace) -> dict[str, An
 def compile_ours(kernel: Any, target: str) -> tuple[bytes, str]:
     """The 32-bit variant of a kernel's first signature."""
     from cudabuild.compiler import compile_image
-
     from cudabuild.target import parse_target
 
     definition = kernel.definition

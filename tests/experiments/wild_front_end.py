@@ -150,7 +150,6 @@ def load(text: str, path: Path) -> Any:
 
 def try_kernel(kernel: Any, python: Any, name: str, signature: str | None, quick: bool) -> tuple[bool, str]:
     from cudabuild.compiler import compile_image
-
     from cudabuild.target import parse_target
     from cudabuild.types import parse_signature
 
