@@ -4,8 +4,8 @@
     python3 tests/gpu/run_all.py --out DIR [--bundle bundle.tar.xz] [--only PART ...]
 
 Works from a checkout. The bundle (``tests/gpu/bundle.py``) brings cudabuild, the sample with its archives, and what
-both need; numba-cuda, CuPy and nvcc are used where this machine has them. Parts run one after the other, each within its own
-limit; a part that fails does not stop the next. DIR receives one log per part and the summary.
+both need; numba-cuda, CuPy and nvcc are used where this machine has them. Parts run one after the other, each within
+its own limit; a part that fails does not stop the next. DIR receives one log per part and the summary.
 """
 
 from __future__ import annotations
