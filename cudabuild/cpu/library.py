@@ -384,14 +384,43 @@ end:
 }
 """
 
-_EXPORTS = ["schedule.fail", "schedule.open", "schedule.close", "schedule.next", "schedule.frames", "schedule.rounds"]
+#: What LLVM calls for ``fptrunc double to half`` where the processor has no instruction for it, by the name that LLVM
+#: gives it; few C libraries export it. The double is rounded to float with the last bit set if anything was lost, so
+#: that the second rounding cannot be misled by the first.
+HALF = """
+define half @__truncdfhf2(double %value) {
+entry:
+  %near = fptrunc double %value to float
+  %back = fpext float %near to double
+  %inexact = fcmp one double %back, %value
+  %bits = bitcast float %near to i32
+  %last = and i32 %bits, 1
+  %even = icmp eq i32 %last, 0
+  %adjust = and i1 %inexact, %even
+  %size = call double @llvm.fabs.f64(double %value)
+  %back.size = call double @llvm.fabs.f64(double %back)
+  %below = fcmp olt double %back.size, %size
+  %step = select i1 %below, i32 1, i32 -1
+  %moved = add i32 %bits, %step
+  %odd = select i1 %adjust, i32 %moved, i32 %bits
+  %float = bitcast i32 %odd to float
+  %half = fptrunc float %float to half
+  ret half %half
+}
+"""
+
+_EXPORTS = [
+    "schedule.fail", "schedule.open", "schedule.close", "schedule.next", "schedule.frames", "schedule.rounds",
+    "__truncdfhf2",
+]  # fmt: skip
 _WARP_EXPORTS = ["schedule.warps"]
 
 
 @cache
 def _load(warps: bool) -> tuple[llvm.JitLibrary, dict[str, int]]:
     exports, imports = (_WARP_EXPORTS, library_symbols(False)) if warps else (_EXPORTS, {})
-    module = llvm.parse_module(Template(WARP_LIBRARY if warps else LIBRARY).substitute(TEXT_CONSTANTS))
+    text = WARP_LIBRARY if warps else LIBRARY + HALF
+    module = llvm.parse_module(Template(text).substitute(TEXT_CONSTANTS))
     machine = llvm.host_machine(2)
     llvm.optimise_module(module, machine, 2)
     name = "cudabuild.schedule.warps" if warps else "cudabuild.schedule"
