@@ -25,7 +25,7 @@ class Setting:
 
     Attributes:
         name: what ``get`` takes.
-        kind: ``choice``, ``text``, ``path``, ``paths``, ``words``, ``flag`` or ``size`` (bytes).
+        kind: ``choice``, ``text``, ``path``, ``paths``, ``words``, ``flag``, ``count`` or ``size`` (bytes).
         default: the value where nothing is set.
         choices: the legal values of a ``choice``.
         variable: the environment variable, or "" for none.
@@ -61,6 +61,7 @@ class Setting:
             return " or ".join(map(repr, self.choices))
         return {
             "flag": "true or false",
+            "count": "a whole number above 0",
             "size": "a number of bytes, such as 1073741824 or '1GiB'",
             "words": "a list of names, or one text with names separated by ';', ',' or spaces",
             "paths": f"folders separated by {os.pathsep!r}",
@@ -92,6 +93,8 @@ class Setting:
 
 
 def _choice(setting: Setting, value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)  # index = 64
     if isinstance(value, str) and value.strip().lower() in setting.choices:
         return value.strip().lower()
     return None
@@ -110,11 +113,11 @@ def _paths(setting: Setting, value: Any) -> Any:
 
 
 def _words(setting: Setting, value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace(";", " ").replace(",", " ").split()
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return list(value)
-    return None
+    parts = [value] if isinstance(value, str | int) else value
+    if not isinstance(parts, list) or any(isinstance(part, bool) or not isinstance(part, str | int) for part in parts):
+        return None
+    # A bare number is an architecture written without quotes: archs = [80, 90].
+    return [word for part in parts for word in str(part).replace(";", " ").replace(",", " ").split()]
 
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -122,6 +125,12 @@ _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 
 def _flag(setting: Setting, value: Any) -> Any:
     return value if isinstance(value, bool) else _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def _count(setting: Setting, value: Any) -> Any:
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
@@ -145,6 +154,7 @@ _CONVERTERS = {
     "paths": _paths,
     "words": _words,
     "flag": _flag,
+    "count": _count,
     "size": _size,
 }
 
@@ -217,6 +227,49 @@ SETTINGS: tuple[Setting, ...] = (
         variable="CUDABUILD_ARCHS",
         key="archs",
     ),
+    Setting(
+        "ptx",
+        "words",
+        ("lowest",),
+        "PTX to build besides: 'lowest' or 'newest' of the targets, 'none', or a list of architectures.",
+        key="ptx",
+    ),
+    Setting(
+        "index",
+        "choice",
+        "both",
+        "The index widths to build: a 32-bit image serves launches whose sizes all stay below 2^31, a 64-bit one any.",
+        choices=("both", "32", "64"),
+        key="index",
+    ),
+    Setting(
+        "packages",
+        "words",
+        (),
+        "The packages and modules to look for kernels in, sub-packages included; all of the distribution by default.",
+        key="packages",
+    ),
+    Setting("exclude", "words", (), "Modules to leave out, such as 'mypkg.tests' or 'mypkg.*.bench'.", key="exclude"),
+    Setting(
+        "allow_imports",
+        "words",
+        (),
+        "Packages that a kernel's constants may come from, besides this project, NumPy and the standard library; "
+        "they must be in [build-system] requires too.",
+        key="allow-imports",
+    ),
+    Setting(
+        "strict",
+        "flag",
+        False,
+        "Whether a kernel that cannot be built ahead of time, for want of a signature or otherwise, is an error.",
+        key="strict",
+    ),
+    Setting(
+        "jobs", "count", None, "How many processes compile; as many as there are processors by default.", key="jobs"
+    ),
+    Setting("fastmath", "flag", False, "fastmath for every kernel that does not say otherwise.", key="fastmath"),
+    Setting("lineinfo", "flag", False, "lineinfo for every kernel that does not say otherwise.", key="lineinfo"),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
