@@ -265,6 +265,11 @@ class Record:
     def target(self) -> str:
         return self._archive.target
 
+    @property
+    def file(self) -> str:
+        """The archive's name."""
+        return self._archive.name
+
     def read_checks(self) -> tuple[Check, ...]:
         """What a live kernel is compared to.
 

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The provider of cached images: cubins that were compiled here, or by a build, and that this device runs."""
+
+from __future__ import annotations
+
+from cudabuild import config
+from cudabuild.errors import ImageFormatError
+from cudabuild.image.provider import Matcher
+from cudabuild.target import find_target, rank_targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from cudabuild.cache.shelf import Shelf
+    from cudabuild.cache.store import Cache
+    from cudabuild.image.archive import Record
+    from cudabuild.image.image import ImageRequest, KernelImage
+
+    #: What would make the code of a target now, as in the image key; None where it cannot be made here.
+    Toolchain = Callable[[str], Mapping[str, str] | None]
+
+__all__ = ["CacheProvider"]
+
+
+class CacheProvider:
+    """Finds images in a cache.
+
+    An image counts only if it was made by the toolchain that would make it now: a new compiler makes new images. Where
+    no compiler is installed, any image of the kernel is taken, the newest first.
+    """
+
+    name = "cached"
+
+    def __init__(self, cache: Cache, toolchain: Toolchain | None = None) -> None:
+        """Looks into ``cache``.
+
+        Args:
+            cache: the cache.
+            toolchain: asked only when an image was found; None where nothing can be compiled.
+        """
+        self._cache = cache
+        self._toolchain = toolchain
+
+    def find(self, request: ImageRequest) -> KernelImage | None:
+        """The image for ``request``, or None with the reason appended to ``request.notes``."""
+        if config.get("images") != "all":
+            request.notes.append(f"cache: not used (CUDABUILD_IMAGES={config.get('images')})")
+            return None
+        known = [target for target in map(find_target, self._cache.targets()) if target is not None]
+        ranked = rank_targets(request.device, [target for target in known if not target.is_ptx])
+        matcher = Matcher(request)
+        reason = "holds nothing for this device"
+        for target, obstacle in ranked:
+            if obstacle is not None:
+                continue
+            for shelf in self._cache.shelves(target.name):
+                image = self._find_on(shelf, matcher)
+                if image is not None:
+                    return image
+                reason = f"{target.name} {matcher.reason}"
+        request.notes.append(f"cache: {reason}")
+        return None
+
+    def _find_on(self, shelf: Shelf, matcher: Matcher) -> KernelImage | None:
+        records = shelf.find_named(matcher.module, matcher.qualname, matcher.signature)
+        found = self._choose(shelf, records, matcher)
+        if found is not None:
+            return found
+        live = matcher.live_fingerprint()
+        return self._choose(shelf, shelf.find_fingerprint(live), matcher) if live is not None else None
+
+    def _choose(self, shelf: Shelf, records: Sequence[Record], matcher: Matcher) -> KernelImage | None:
+        left = list(records)
+        while left:
+            try:
+                record = matcher.choose(left)
+                if record is None:
+                    return None
+                if self._is_current(record):
+                    image = self._cache.load(shelf, record, with_checks=False)
+                    if image is not None:
+                        return image
+                    matcher.reason = "holds it damaged"
+                else:
+                    matcher.reason = "holds it made by another toolchain"
+            except ImageFormatError as error:
+                config.warn(f"the cache {shelf.folder} is damaged ({error})")
+                return None
+            left.remove(record)
+        return None
+
+    def _is_current(self, record: Record) -> bool:
+        wanted = self._toolchain(record.target) if self._toolchain is not None else None
+        return wanted is None or dict(wanted) == record.read_extra()[0]

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One target's folder: immutable segments in the archive format, and one index that is replaced as a whole.
+
+A reader takes no lock. It sees the old index or the new one; a segment that it misses was merged away, so it reads the
+index again; a segment that it has mapped stays readable after its removal. A writer holds the folder's lock while it
+reads the index, adds to it and replaces it. A process killed anywhere leaves complete files and perhaps an unreferenced
+one, which a later writer removes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from cudabuild import config
+from cudabuild.cache.index import Entry, Index, format_index, parse_index
+from cudabuild.cache.locks import hold_lock
+from cudabuild.errors import ImageFormatError
+from cudabuild.image.archive import Archive, Record, name_key, write_archive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from cudabuild.image.image import KernelImage
+
+__all__ = ["Shelf"]
+
+_INDEX = "index.cuix"
+_LOCK = ".lock"
+
+#: The longest wait for another process's publishing, in seconds; it takes milliseconds.
+_PUBLISH_WAIT = 30.0
+
+#: Segments of like size are merged when there are this many: a folder of n images has about 8 · log₈(n) files.
+_FANOUT = 8
+
+#: Segments above this are left alone, so that eviction, which goes by segment, stays fine enough.
+_LARGEST_MERGE = 64 << 20
+
+#: Unreferenced files older than this, in seconds, belong to no live writer.
+_ORPHAN_AGE = 3600.0
+
+
+class Shelf:
+    """The images of one target in one cache folder."""
+
+    def __init__(self, folder: str, target: str, *, writable: bool = True) -> None:
+        self.folder = folder
+        self.target = target
+        self.is_writable = writable
+        self._look: tuple[int, ...] | None = None
+        self._index = parse_index(format_index([]))
+        self._archives: dict[int, Archive] = {}
+        self._damaged: set[int] = set()
+
+    # reading
+
+    def find_key(self, key: bytes) -> Record | None:
+        """The record of an image key, or None."""
+        found = self._find(lambda index: [entry for entry in [index.find_key(key)] if entry])
+        return next((record for record in found if record.key == key), None)
+
+    def find_named(self, module: str, qualname: str, signature: str) -> list[Record]:
+        """The records of an overload by its name, the newest first."""
+        name = name_key(module, qualname, signature)
+        wanted = (module, qualname, signature)
+        found = self._find(lambda index: index.find_name(name))
+        return [record for record in found if (record.module, record.qualname, record.signature) == wanted]
+
+    def find_fingerprint(self, fingerprint: bytes) -> list[Record]:
+        """The records of a fingerprint, the newest first."""
+        found = self._find(lambda index: index.find_fingerprint(fingerprint))
+        return [record for record in found if record.fingerprint == fingerprint]
+
+    def records(self) -> list[Record]:
+        """Every record."""
+        return self._find(lambda index: index.entries())
+
+    def _find(self, look_up: Callable[[Index], list[Entry]]) -> list[Record]:
+        entries = look_up(self._read_index())
+        records, complete = self._read_all(entries)
+        if not complete:  # segments were merged or evicted after the index was read
+            records, _ = self._read_all(look_up(self._read_index(fresh=True)))
+        return records
+
+    def _read_all(self, entries: list[Entry]) -> tuple[list[Record], bool]:
+        records, complete = [], True
+        for entry in entries:
+            try:
+                record = self._read(entry)
+            except FileNotFoundError:
+                complete = False
+                continue
+            if record is not None:
+                records.append(record)
+        return records, complete
+
+    def _read(self, entry: Entry) -> Record | None:
+        """The record that an entry points to; None where it is damaged."""
+        if entry.segment in self._damaged:
+            return None
+        try:
+            return self._open(entry.segment).record(entry.number)
+        except FileNotFoundError:
+            raise
+        except (ImageFormatError, OSError) as error:
+            self.report_damage(entry.segment, error)
+            return None
+
+    def report_damage(self, segment: int, error: Exception) -> None:
+        """Counts a segment as a miss from now on; the next publishing keeps what is whole of it."""
+        self._damaged.add(segment)
+        path = self._path(segment)
+        config.warn(f"the cache file {path} is damaged and will be repaired ({error})", f"damaged {path}")
+
+    def report_damaged_record(self, record: Record, error: Exception) -> None:
+        """As ``report_damage``, for an image whose bytes turned out damaged."""
+        for segment, archive in self._archives.items():
+            if archive.name == record.file:
+                self.report_damage(segment, error)
+                return
+
+    def _open(self, segment: int) -> Archive:
+        archive = self._archives.get(segment)
+        if archive is None:
+            archive = Archive(self._path(segment))
+            if archive.target != self.target:
+                raise ImageFormatError(f"{archive.name}: is for {archive.target}, not for {self.target}")
+            self._archives[segment] = archive
+        return archive
+
+    def _read_index(self, fresh: bool = False) -> Index:
+        """The index as it is on disk now; empty where there is none or it is damaged."""
+        path = os.path.join(self.folder, _INDEX)
+        try:
+            stat = os.stat(path)
+            look = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if fresh or look != self._look:
+                with open(path, "rb") as stream:
+                    data = stream.read()
+                self._index = parse_index(data)
+                self._look = look
+                self._archives = {s: a for s, a in self._archives.items() if s in self._index.segments}
+        except FileNotFoundError:
+            self._forget()
+        except (ImageFormatError, OSError) as error:
+            self._forget()
+            config.warn(f"the cache index {path} is damaged and will be rebuilt ({error})", f"damaged {path}")
+        return self._index
+
+    def _forget(self) -> None:
+        self._index, self._look = parse_index(format_index([])), None
+
+    # writing
+
+    def publish(self, images: Iterable[KernelImage]) -> bool:
+        """Adds images, each with its image key; False where the lock could not be had.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        new = list({image.key: image for image in images}.values())
+        if not new:
+            return True
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        segment = self._write_segment(new)  # before the lock: nobody waits for it
+        with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
+            if not held:
+                self._unlink(segment)
+                return False
+            entries = self._current_entries()
+            entries += self._entries_of(segment)
+            self._replace_index(self._merge(entries))
+        return True
+
+    def remove(self, segments: Iterable[int]) -> None:
+        """Takes segments out of the index, then removes their files.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        victims = set(segments)
+        with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
+            if held:
+                self._replace_index([entry for entry in self._current_entries() if entry.segment not in victims])
+
+    def segment_files(self) -> list[tuple[int, os.stat_result]]:
+        """The segments on disk with what ``stat`` says of them; another process may remove any of them at any time."""
+        found = []
+        try:
+            names = os.listdir(self.folder)
+        except OSError:
+            return []
+        for name in names:
+            segment = _segment_of(name)
+            if segment is not None:
+                try:
+                    found.append((segment, os.stat(os.path.join(self.folder, name))))
+                except OSError:
+                    continue
+        return sorted(found, key=lambda item: item[0])
+
+    def _current_entries(self) -> list[Entry]:
+        """What the index should say now: what it says, or what the segments hold where it is missing or damaged."""
+        index = self._read_index(fresh=True)
+        if self._look is None:
+            return [entry for segment, _ in self.segment_files() for entry in self._entries_of(segment)]
+        damaged = self._damaged & set(index.segments)
+        gone = set(index.segments) - {segment for segment, _ in self.segment_files()}
+        entries = [entry for entry in index.entries() if entry.segment not in damaged | gone]
+        for segment in damaged:
+            self._archives.pop(segment, None)
+            entries += self._salvage([entry for entry in index.entries() if entry.segment == segment])
+        self._damaged -= damaged
+        return entries
+
+    def _entries_of(self, segment: int) -> list[Entry]:
+        """An entry for every whole record of a segment."""
+        try:
+            archive = Archive(self._path(segment))
+        except (ImageFormatError, OSError):
+            return []
+        entries = []
+        for number in range(archive.count):
+            try:
+                record = archive.record(number)
+            except ImageFormatError:
+                continue
+            name = name_key(record.module, record.qualname, record.signature)
+            entries.append(Entry(record.key, name, record.fingerprint, segment, segment, number))
+        return entries
+
+    def _salvage(self, entries: list[Entry]) -> list[Entry]:
+        """The whole images of ``entries``, written to a segment of their own; their entries there."""
+        images: list[KernelImage] = []
+        sequence_of: dict[bytes, int] = {}
+        for entry in entries:
+            try:
+                record = self._open(entry.segment).record(entry.number)
+                if record.key != entry.key:
+                    continue
+                images.append(record.load_image("cached", with_checks=True))
+            except (ImageFormatError, OSError):
+                continue
+            sequence_of[entry.key] = entry.sequence
+        if not images:
+            return []
+        moved = self._entries_of(self._write_segment(images))
+        for entry in moved:
+            entry.sequence = sequence_of[entry.key]
+        return moved
+
+    def _merge(self, entries: list[Entry]) -> list[Entry]:
+        """Merges segments of like size when there are ``_FANOUT`` of them, smallest first."""
+        sizes = {segment: stat.st_size for segment, stat in self.segment_files()}
+        tiers: dict[int, list[int]] = {}
+        counts: dict[int, int] = {}
+        for entry in entries:
+            counts[entry.segment] = counts.get(entry.segment, 0) + 1
+        for segment, count in counts.items():
+            if sizes.get(segment, 0) < _LARGEST_MERGE:
+                tiers.setdefault((count.bit_length() - 1) // 3, []).append(segment)
+        for tier in sorted(tiers):
+            group = set(tiers[tier])
+            if len(group) >= _FANOUT:
+                moved = self._salvage([entry for entry in entries if entry.segment in group])
+                return [entry for entry in entries if entry.segment not in group] + moved
+        return entries
+
+    def _replace_index(self, entries: list[Entry]) -> None:
+        """Puts a new index in place, then removes what it no longer needs."""
+        data = format_index(entries)
+        path = os.path.join(self.folder, _INDEX)
+        temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+        before = set(self._index.segments)
+        try:
+            with open(temporary, "wb") as stream:
+                stream.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            _try_unlink(temporary)
+            raise
+        needed = set(parse_index(data).segments)
+        for segment in before - needed:
+            self._unlink(segment)
+        self._sweep(needed)
+
+    def _sweep(self, needed: set[int]) -> None:
+        """Removes what killed writers left behind."""
+        oldest = time.time() - _ORPHAN_AGE
+        for name in os.listdir(self.folder):
+            segment = _segment_of(name)
+            if name.endswith(".tmp") or (segment is not None and segment not in needed):
+                path = os.path.join(self.folder, name)
+                try:
+                    if os.stat(path).st_mtime < oldest:
+                        os.unlink(path)
+                except OSError:
+                    continue
+
+    def _write_segment(self, images: list[KernelImage]) -> int:
+        # Later segments get higher numbers; the low bits keep two writers of one instant apart.
+        segment = (time.time_ns() & ~0xFFFF) | int.from_bytes(os.urandom(2), "little")
+        write_archive(self._path(segment), images, self.target)
+        return segment
+
+    def _path(self, segment: int) -> str:
+        return os.path.join(self.folder, f"seg-{segment:016x}.cuar")
+
+    def _unlink(self, segment: int) -> None:
+        self._archives.pop(segment, None)
+        _try_unlink(self._path(segment))
+
+
+def _segment_of(name: str) -> int | None:
+    if name.startswith("seg-") and name.endswith(".cuar") and len(name) == 25:
+        try:
+            return int(name[4:20], 16)
+        except ValueError:
+            return None
+    return None
+
+
+def _try_unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:  # gone already, or open in another process on Windows: a later sweep takes it
+        return

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache: images by image key, for this user, shared by builds and by compilation at run time.
+
+What goes wrong on disk is never the caller's problem: a miss, one warning, and the image kept in this process's memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from cudabuild import config
+from cudabuild.cache.evict import choose_victims, note_use
+from cudabuild.cache.location import check_private, find_root, prepare_root
+from cudabuild.cache.locks import hold_lock
+from cudabuild.cache.shelf import Shelf
+from cudabuild.errors import ImageFormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from cudabuild.image.archive import Record
+    from cudabuild.image.image import KernelImage
+
+__all__ = ["Cache", "build_once"]
+
+#: The longest wait for another process that compiles the same image, in seconds.
+_BUILD_WAIT = 120.0
+
+#: Compilations are locked by one of this many files, chosen by the key: few files, and few chance meetings.
+_STRIPES = 256
+
+
+class Cache:
+    """A user's cache, with read-only layers under it.
+
+    Attributes:
+        root: the folder of the writable layer, or None where there is none: then images live in memory only.
+    """
+
+    def __init__(self, root: str | None, site: Iterable[str] = (), *, limit: int | None = None) -> None:
+        """Opens a cache; nothing is made before the first publishing.
+
+        Args:
+            root: the folder of the writable layer.
+            site: folders of read-only layers, looked into after it.
+            limit: the most bytes to keep; the setting ``cache_size`` by default.
+        """
+        self.root = root
+        self._site = [path for path in site if _is_trusted(path)]
+        if root is not None and os.path.lexists(root) and not _is_trusted(root, writable=True):
+            self.root = None
+        self._limit = limit
+        self._prepared: bool | None = None
+        self._memory: dict[bytes, KernelImage] = {}
+        self._shelves: dict[tuple[str, str], Shelf] = {}
+        self._threads: dict[bytes, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    @classmethod
+    def open(cls) -> Cache:
+        """The cache that the settings name."""
+        return cls(find_root(), config.get("site_cache"))
+
+    # reading
+
+    def find(self, key: bytes, target: str) -> KernelImage | None:
+        """The image with an image key, with everything that an archive needs; or None."""
+        known = self._memory.get(key)
+        if known is not None:
+            return known
+        for shelf in self.shelves(target):
+            record = shelf.find_key(key)
+            image = self.load(shelf, record) if record is not None else None
+            if image is not None:
+                return image
+        return None
+
+    def load(self, shelf: Shelf, record: Record, with_checks: bool = True) -> KernelImage | None:
+        """The image of a record, its bytes verified; None, with a warning, where they are damaged."""
+        try:
+            image = record.load_image("cached", with_checks)
+        except ImageFormatError as error:
+            shelf.report_damaged_record(record, error)
+            return None
+        if shelf.is_writable:
+            note_use(record.file)
+        return image
+
+    def shelves(self, target: str) -> list[Shelf]:
+        """The folders of a target, layer by layer; those that do not exist are empty."""
+        layers = [(path, False) for path in self._site]
+        if self.root is not None:
+            layers.insert(0, (self.root, True))
+        found = []
+        for root, writable in layers:
+            shelf = self._shelves.get((root, target))
+            if shelf is None:
+                shelf = Shelf(os.path.join(root, target), target, writable=writable)
+                shelf = self._shelves.setdefault((root, target), shelf)
+            found.append(shelf)
+        return found
+
+    def targets(self) -> list[str]:
+        """The targets that any layer has a folder for."""
+        names: set[str] = set()
+        for root in [*([self.root] if self.root is not None else []), *self._site]:
+            try:
+                names.update(entry.name for entry in os.scandir(root) if entry.is_dir() and entry.name != _LOCKS)
+            except OSError:  # not made yet, or gone: an empty layer
+                continue
+        return sorted(names)
+
+    def find_in_memory(self) -> list[KernelImage]:
+        """What this process could not write."""
+        return list(self._memory.values())
+
+    # writing
+
+    def publish(self, *images: KernelImage) -> None:
+        """Adds images; each must have its image key. Never raises for the disk's sake.
+
+        Raises:
+            ValueError: an image has no key.
+        """
+        by_target: dict[str, list[KernelImage]] = {}
+        for image in images:
+            if len(image.key) != 32:
+                raise ValueError(f"{image!r} has no image key")
+            by_target.setdefault(image.target, []).append(image)
+        for target, group in by_target.items():
+            if not self._publish(target, group):
+                self._memory.update((image.key, image) for image in group)
+
+    def _publish(self, target: str, images: list[KernelImage]) -> bool:
+        if not self._prepare():
+            return False
+        shelf = self.shelves(target)[0]
+        try:
+            if not shelf.publish(images):
+                return False
+            self._evict(target, shelf)
+        except OSError as error:
+            config.warn(
+                f"the cache {self.root} cannot be written ({error.strerror or error}): "
+                "compiled kernels are kept in memory only",
+                f"write {self.root}",
+            )
+            return False
+        return True
+
+    def _prepare(self) -> bool:
+        """Whether the writable layer can be written to; its folder is made where it is missing."""
+        if self.root is None or self._prepared is False:
+            return False
+        if not (self._prepared and os.path.isdir(self.root)):
+            self._prepared = prepare_root(self.root)
+        return self._prepared
+
+    def _evict(self, published: str, shelf: Shelf) -> None:
+        """Keeps the whole cache under its size."""
+        limit = config.get("cache_size") if self._limit is None else self._limit
+        found = [
+            (target, segment, stat.st_mtime, stat.st_size)
+            for target in self.targets()
+            for segment, stat in self.shelves(target)[0].segment_files()
+        ]
+        newest = max((segment for target, segment, _, _ in found if target == published), default=0)
+        victims = choose_victims(found, limit, frozenset({(published, newest)}))
+        for target in {target for target, _ in victims}:
+            self.shelves(target)[0].remove(segment for name, segment in victims if name == target)
+
+    def build_once(self, key: bytes, target: str, make: Callable[[], KernelImage]) -> KernelImage:
+        """The image with an image key, made if nobody has made it: once, however many threads and processes ask at
+        once.
+
+        Args:
+            key: the image key.
+            target: the target's name.
+            make: compiles the image; what it raises passes through, and the next asker tries again.
+        """
+        with self._guard:
+            lock = self._threads.setdefault(key, threading.Lock())
+        try:
+            with lock:
+                found = self.find(key, target)
+                return self._build(key, target, make) if found is None else found
+        finally:
+            with self._guard:
+                self._threads.pop(key, None)
+
+    def _build(self, key: bytes, target: str, make: Callable[[], KernelImage]) -> KernelImage:
+        if not self._prepare():
+            image = make()
+            image.key = key
+            self._memory[key] = image
+            return image
+        with hold_lock(self._stripe(key), _BUILD_WAIT, "a kernel that is being compiled"):
+            found = self.find(key, target)
+            if found is None:
+                found = make()
+                found.key = key
+                self.publish(found)
+        return found
+
+    def _stripe(self, key: bytes) -> str:
+        assert self.root is not None
+        folder = os.path.join(self.root, _LOCKS)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError:  # taking the lock will say so
+            return os.path.join(folder, "unavailable")
+        return os.path.join(folder, f"{key[0] % _STRIPES:02x}")
+
+
+_LOCKS = "locks"
+
+
+def _is_trusted(path: str, *, writable: bool = False) -> bool:
+    try:
+        reason = check_private(path, writable=writable)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        config.warn(f"the cache {path} is not used: {reason}")
+    return not reason
+
+
+def build_once(cache: Cache, key: bytes, target: str, make: Callable[[], KernelImage]) -> KernelImage:
+    """See :meth:`Cache.build_once`."""
+    return cache.build_once(key, target, make)
