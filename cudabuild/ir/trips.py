@@ -38,6 +38,7 @@ class TripBounds:
     def __init__(self, analysis: Analysis, loops: dict[Block, Loop]) -> None:
         self.analysis = analysis
         self.loops = loops
+        self._stepping: set[Instr] = set()
         self._turns: dict[Loop, int | None] = {}
 
     def forget(self) -> None:
@@ -131,8 +132,14 @@ class TripBounds:
 
     def _step(self, phi: Instr, loop: Loop) -> Interval | None:
         """By how much ``phi`` changes from one turn to the next; None if that is not known."""
+        if phi in self._stepping:  # phis of one header that take each other's value (``k, m = m, k``)
+            return None
         backs = [v for v, p in zip(phi.operands, loop.header.predecessors, strict=True) if p in loop.latches]
-        return self._joined(backs, phi, loop, {phi: (0, 0)})
+        self._stepping.add(phi)
+        try:
+            return self._joined(backs, phi, loop, {phi: (0, 0)})
+        finally:
+            self._stepping.discard(phi)
 
     def _joined(
         self, values: list[Value], phi: Instr, loop: Loop, known: dict[Value, Interval | None]
