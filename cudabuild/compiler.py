@@ -170,7 +170,7 @@ def _make_image(work: Compilation, request: Request) -> KernelImage:
         linked: cubin.CubinResult = work.get("cubin", request)
         data, usage = linked.data, linked.usage
         driver = minimum_driver(target, linker=linked.version)
-    return KernelImage(
+    image = KernelImage(
         module=work.definition.module,
         qualname=work.definition.qualname,
         signature=format_signature(work.signature),
@@ -184,6 +184,7 @@ def _make_image(work: Compilation, request: Request) -> KernelImage:
         attributes={**usage, "minimum_driver": driver},
         toolchain=cubin.toolchain(target),
     )
+    return image.stamp(work.get("fingerprint", request))
 
 
 _TARGET = ("target", "index_width")
