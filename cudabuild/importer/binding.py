@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Binding: from a live kernel to the image that its package ships.
+
+At a kernel's first launch: the function's own module -> the folders that may hold its archives -> the archives for this
+device, best first -> the record of *(module, qualname, signature)* -> the check that the kernel still is what was built
+-> the image. The way starts at the function's globals, not at ``sys.modules``: a module that is still executing, runs
+as ``__main__``, was reloaded or replaced by another version has its own spec there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cudabuild import config
+from cudabuild.errors import ImageFormatError
+from cudabuild.image.archive import Archive
+from cudabuild.image.provider import Matcher, find_in_archive
+from cudabuild.importer.finder import FOLDER, NOTE
+from cudabuild.target import TARGETS, find_target, rank_targets, sort_targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FunctionType
+    from typing import Any
+
+    from cudabuild.image.image import ImageRequest, KernelImage
+    from cudabuild.target import Target
+
+__all__ = ["ArchiveFolder", "ShippedProvider", "find_archive_folders"]
+
+_ENDING = ".cuar"
+
+
+class ArchiveFolder:
+    """The archives of one package; each is opened when it is first looked into, once per process.
+
+    Attributes:
+        path: the folder, on disk or inside a zip file.
+    """
+
+    def __init__(self, path: str, loader: Any = None) -> None:
+        """Looks at what there is.
+
+        Args:
+            path: the folder.
+            loader: reads the files by ``get_data`` where the folder is not one of the file system.
+
+        Raises:
+            OSError: there is no such folder, or it holds no archive.
+        """
+        self.path = path
+        self._loader = loader
+        self._archives: dict[str, Archive | None] = {}
+        if loader is None:
+            names = [name.removesuffix(_ENDING) for name in os.listdir(path) if name.endswith(_ENDING)]
+        else:
+            loader.get_data(os.path.join(path, "index.json"))
+            names = list(TARGETS)  # a loader cannot list a folder; what is not there shows at opening
+        self._targets = [target for target in map(find_target, names) if target is not None]
+        if not self._targets:
+            raise FileNotFoundError(path)
+
+    def targets(self, kind: str) -> list[Target]:
+        """The targets of one kind, ``cubin`` or ``ptx``."""
+        return [target for target in self._targets if target.kind == kind]
+
+    def open(self, target: Target) -> Archive | None:
+        """The archive for a target; None if there is none or it is damaged (then with one warning)."""
+        if target.name not in self._archives:
+            path = os.path.join(self.path, target.name + _ENDING)
+            archive = None
+            try:
+                archive = Archive(path) if self._loader is None else Archive(self._loader.get_data(path), path)
+            except OSError as error:
+                if self._loader is None:
+                    config.warn(f"{path} cannot be opened ({error.strerror}); its images are not used")
+            except ImageFormatError as error:
+                config.warn(f"{error}; its images are not used")
+            self._archives[target.name] = archive
+        return self._archives[target.name]
+
+
+#: Folder -> its archives, or None where there are none. A package is looked at once per process.
+_folders: dict[str, ArchiveFolder | None] = {}
+
+
+def find_archive_folders(function: FunctionType) -> list[ArchiveFolder]:
+    """The folders that may hold a function's images, the outermost package's first."""
+    scope = function.__globals__
+    loader = getattr(scope.get("__spec__"), "loader", None) or scope.get("__loader__")
+    found = []
+    for path in _candidates(function):
+        if path not in _folders:
+            _folders[path] = _look(path, loader)
+        folder = _folders[path]
+        if folder is not None and folder not in found:
+            found.append(folder)
+    return found
+
+
+def _look(path: str, loader: Any) -> ArchiveFolder | None:
+    try:
+        return ArchiveFolder(path)
+    except OSError:
+        if not hasattr(loader, "get_data") or os.path.isdir(os.path.dirname(path)):
+            return None
+    try:
+        return ArchiveFolder(path, loader)
+    except (OSError, ValueError):
+        return None
+
+
+def _candidates(function: FunctionType) -> Iterator[str]:
+    """Paths of folders, most likely first, with repeats."""
+    scope = function.__globals__
+    spec = scope.get("__spec__")
+    name = str(getattr(spec, "name", None) or scope.get("__name__") or "")
+    file = scope.get("__file__") or getattr(spec, "origin", None) or function.__code__.co_filename
+    if spec is None:  # a script, or runpy.run_path
+        name = _script_name(file)
+    parts = name.split(".")
+    note = getattr(_spec_of(parts[0]), NOTE, None)
+    if note is not None and _is_below(file, os.path.dirname(note)):
+        yield note
+    is_package = "__path__" in scope
+    folder = os.path.dirname(file)
+    packages = parts if is_package else parts[:-1]
+    folders = [folder]
+    for _ in packages:
+        folders.append(os.path.dirname(folders[-1]))
+    # folders[i] is that of the i-th package from the inside; the last one holds the outermost.
+    for inner in reversed(folders[: len(packages)]):
+        yield os.path.join(inner, FOLDER)
+    # Single modules, and modules of namespace packages, have a folder of their own beside them.
+    for outer, part in zip(folders[1:] if is_package else folders, reversed(parts), strict=False):
+        yield os.path.join(outer, f"{FOLDER}_{part}")
+    # A package whose __path__ leads elsewhere.
+    for count in range(1, len(packages) + 1):
+        origin = getattr(_spec_of(".".join(packages[:count])), "origin", None)
+        if origin is not None:
+            yield os.path.join(os.path.dirname(origin), FOLDER)
+
+
+def _spec_of(name: str) -> Any:
+    return getattr(sys.modules.get(name), "__spec__", None)
+
+
+def _is_below(file: str, folder: str) -> bool:
+    return file.startswith((folder + "/", folder + os.sep))
+
+
+def _script_name(file: str) -> str:
+    """The dotted name that a file run as a script would have as a module."""
+    folder, base = os.path.split(os.path.abspath(file))
+    parts = [os.path.splitext(base)[0]]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, base = os.path.split(folder)
+        parts.append(base)
+    return ".".join(reversed(parts))
+
+
+class ShippedProvider:
+    """Images that came with a package: cubins (``shipped``) or PTX (``ptx``), as two providers."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "shipped" if kind == "cubin" else "ptx"
+
+    def find(self, request: ImageRequest) -> KernelImage | None:
+        """The image for ``request``, or None with the reason in ``request.notes``."""
+        folders = find_archive_folders(request.definition.function)
+        notes: list[str] = []
+        matcher = Matcher(request)
+        for folder in folders:
+            image = self._find_in(folder, matcher, request, notes)
+            if image is not None:
+                return image
+        package = matcher.module.partition(".")[0]
+        if not folders:
+            notes.append(f"{package} ships no images")
+        request.notes += [f"{self.name}: {note}" for note in dict.fromkeys(notes)]
+        return None
+
+    def _find_in(
+        self, folder: ArchiveFolder, matcher: Matcher, request: ImageRequest, notes: list[str]
+    ) -> KernelImage | None:
+        ranked = rank_targets(request.device, folder.targets(self.kind))
+        skipped = {target: reason for target, reason in ranked if reason is not None}
+        reasons = []
+        for target, reason in ranked:
+            archive = folder.open(target) if reason is None else None
+            if archive is None:
+                continue
+            try:
+                record = find_in_archive(archive, matcher)
+                if record is not None:
+                    return record.load_image("shipped")
+            except ImageFormatError as error:
+                config.warn(f"{error}; its image is not used")
+                matcher.reason = "is damaged"
+            reasons.append(f"{target} {matcher.reason}")
+        ships = sort_targets(folder.targets(self.kind))
+        if self.kind == "cubin" or not reasons:
+            notes.append(f"{folder.path} ships {', '.join(map(str, ships)) or f'no {self.kind}'}")
+        notes += reasons
+        notes += [f"{target} {reason}" for target, reason in skipped.items()] if not reasons else []
+        return None

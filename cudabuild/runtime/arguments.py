@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a launch's arguments, completely: the careful twin of the launchers that ``marshal.py`` generates.
+
+``read_argument(value)`` finds the reader for the value's Python type and returns an :class:`Argument`: its type in the
+kernel language and, for an array, pointer, shape, byte strides. Every launch that the generated code does not
+recognise passes here, so this is where all messages about arguments come from.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from cudabuild.errors import LaunchError
+from cudabuild.types import (
+    Array,
+    Tuple,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    scalar_by_name,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    weak_float,
+    weak_int,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from cudabuild.types import Scalar, Type
+
+__all__ = ["Argument", "find_reader", "is_contiguous", "read_argument", "typestr_of"]
+
+
+class Argument:
+    """One argument as read.
+
+    Attributes:
+        type: its natural type: what a kernel without signatures is compiled for.
+        reader: ``scalar``, ``tuple``, ``interface``, ``torch``, ``cupy`` or ``host``.
+        value: the scalar, the tuple of element Arguments, or the array object.
+        pointer, shape, strides: of an array; strides in bytes, always given; the pointer of a host array is its own.
+        c, f: whether the elements lie in C and in Fortran order.
+        readonly: an array that must not be written.
+        stream: the stream that an array's producer named (``__cuda_array_interface__``), or None.
+    """
+
+    __slots__ = ("c", "f", "pointer", "reader", "readonly", "shape", "stream", "strides", "type", "value")
+
+    def __init__(self, reader: str, value: Any, type: Type) -> None:
+        self.reader = reader
+        self.value = value
+        self.type = type
+        self.pointer = 0
+        self.shape: tuple[int, ...] = ()
+        self.strides: tuple[int, ...] = ()
+        self.c = self.f = True
+        self.readonly = False
+        self.stream: int | None = None
+
+
+def typestr_of(scalar: Scalar) -> str:
+    """The array interfaces' spelling of an element type: ``<f4``."""
+    return f"{'|' if scalar.size == 1 else '<'}{scalar.name[0]}{scalar.size}"
+
+
+_ELEMENTS = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64,
+)  # fmt: skip
+#: typestr -> element type; a byte order on a single byte says nothing.
+_TYPESTRS: dict[str, Scalar] = {typestr_of(scalar): scalar for scalar in _ELEMENTS}
+_TYPESTRS.update({f"<{text[1:]}": scalar for text, scalar in _TYPESTRS.items() if text[0] == "|"})
+
+
+def is_contiguous(extents: Iterable[tuple[int, int]], itemsize: int) -> bool:
+    """Whether (extent, byte stride) pairs, innermost axis first, leave no gap; an empty array has none."""
+    pairs = list(extents)
+    if any(extent == 0 for extent, _ in pairs):
+        return True
+    expected = itemsize
+    for extent, stride in pairs:
+        if extent != 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
+
+
+def read_argument(value: Any) -> Argument:
+    """Reads one argument.
+
+    Raises:
+        LaunchError: nothing that a kernel can take; says what was found and what to pass instead.
+    """
+    return _READERS[find_reader(value)](value)
+
+
+def find_reader(value: Any) -> str:
+    """Which reader takes ``value``; ``unknown`` if none does."""
+    kind = type(value)
+    if kind is float or kind is int or kind is bool:
+        return "scalar"
+    loaded = sys.modules.get
+    torch = loaded("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        return "torch"
+    cupy = loaded("cupy")
+    if cupy is not None and isinstance(value, getattr(cupy, "ndarray", ())):
+        return "cupy"
+    numpy = loaded("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return "host" if isinstance(value, numpy.ndarray) else "scalar"
+    if isinstance(value, (float, int)):
+        return "scalar"
+    if isinstance(value, tuple):
+        return "tuple"
+    return "interface" if hasattr(value, "__cuda_array_interface__") else "unknown"
+
+
+def _read_scalar(value: Any) -> Argument:
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        scalar = _TYPESTRS.get(dtype.str)
+        if scalar is None:
+            raise LaunchError(_bad_dtype("a scalar", str(dtype)))
+        return Argument("scalar", value, scalar)
+    if isinstance(value, bool):
+        return Argument("scalar", value, bool_)
+    return Argument("scalar", value, weak_float if isinstance(value, float) else weak_int)
+
+
+def _read_tuple(value: Any) -> Argument:
+    elements = tuple(read_argument(element) for element in value)
+    return Argument("tuple", elements, Tuple(element.type for element in elements))
+
+
+def _array(
+    reader: str,
+    value: Any,
+    typestr: str,
+    pointer: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    readonly: bool,
+) -> Argument:
+    scalar = _TYPESTRS.get(typestr)
+    if scalar is None:
+        raise LaunchError(_bad_dtype("an array", typestr))
+    itemsize = scalar.size
+    if strides is None:
+        strides = ()
+        step = itemsize
+        for extent in reversed(shape):
+            strides = (step, *strides)
+            step *= extent
+    pairs = list(zip(shape, strides, strict=True))
+    c = is_contiguous(reversed(pairs), itemsize)
+    f = is_contiguous(pairs, itemsize)
+    layout = "C" if c else "F" if f else "A"
+    argument = Argument(reader, value, Array(scalar, len(shape), layout, readonly))
+    argument.pointer, argument.shape, argument.strides = pointer, shape, strides
+    argument.c, argument.f, argument.readonly = c, f, readonly
+    return argument
+
+
+def _read_interface(value: Any) -> Argument:
+    interface = value.__cuda_array_interface__
+    where = f"the __cuda_array_interface__ of a {type(value).__name__}"
+    if not isinstance(interface, dict):
+        raise LaunchError(f"{where} is a {type(interface).__name__}\n  expected: a dict with shape, typestr and data")
+    missing = [key for key in ("shape", "typestr", "data") if key not in interface]
+    if missing:
+        raise LaunchError(f"{where} lacks {', '.join(map(repr, missing))}")
+    if interface.get("mask") is not None:
+        raise LaunchError(f"{where} has a mask\n  do:       pass the data and the mask as two arrays")
+    pointer, readonly = interface["data"]
+    shape = tuple(map(int, interface["shape"]))
+    strides = interface.get("strides")
+    strides = None if strides is None else tuple(map(int, strides))
+    argument = _array("interface", value, interface["typestr"], int(pointer or 0), shape, strides, bool(readonly))
+    argument.stream = interface.get("stream")
+    return argument
+
+
+def _read_torch(value: Any) -> Argument:
+    if not value.is_cuda:
+        raise LaunchError(
+            f"a torch tensor on {value.device} is not in GPU memory\n  do:       pass tensor.cuda(), or tensor.numpy() "
+            "to have it copied to the GPU and back"
+        )
+    name = str(value.dtype).removeprefix("torch.")
+    scalar = scalar_by_name(name)
+    if scalar is None:
+        raise LaunchError(_bad_dtype("a tensor", name))
+    strides = tuple(step * scalar.size for step in value.stride())
+    # A tensor that tracks gradients can be read by a kernel but not written behind autograd's back.
+    readonly = bool(value.requires_grad)
+    if value.is_neg():
+        raise LaunchError("a lazily negated torch tensor\n  do:       pass tensor.resolve_neg()")
+    return _array("torch", value, typestr_of(scalar), value.data_ptr(), tuple(value.shape), strides, readonly)
+
+
+def _read_cupy(value: Any) -> Argument:
+    argument = _array("cupy", value, value.dtype.str, value.data.ptr, value.shape, value.strides, False)
+    argument.stream = value.__cuda_array_interface__.get("stream")
+    return argument
+
+
+def _read_host(value: Any) -> Argument:
+    pointer = value.__array_interface__["data"][0]
+    return _array("host", value, value.dtype.str, pointer, value.shape, value.strides, not value.flags.writeable)
+
+
+def _read_unknown(value: Any) -> Argument:
+    name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    hint = "pass numpy.asarray(…) of it" if hasattr(value, "__array__") or isinstance(value, list) else ""
+    lines = [
+        f"a value of type {name}",
+        "  expected: a number, a tuple, a NumPy, CuPy or torch array, or an object with __cuda_array_interface__",
+    ]
+    raise LaunchError("\n".join([*lines, f"  do:       {hint}"] if hint else lines))
+
+
+def _bad_dtype(what: str, found: str) -> str:
+    names = ", ".join(scalar.name for scalar in _ELEMENTS)
+    return f"{what} of dtype {found}\n  expected: one of {names}, in the machine's byte order"
+
+
+_READERS = {
+    "scalar": _read_scalar,
+    "tuple": _read_tuple,
+    "interface": _read_interface,
+    "torch": _read_torch,
+    "cupy": _read_cupy,
+    "host": _read_host,
+    "unknown": _read_unknown,
+}

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dispatcher: what ``@kernel`` makes of a function, and what is called to launch it.
+
+``kernel[grid, block]`` is a plain function with the kernel's parameters. It looks up the types of its arguments in its
+configuration's table of generated launchers (``marshal.py``) and calls what it finds; the first call of a kind, and
+whatever a generated launcher does not recognise, takes the careful path: read the arguments, resolve the overload, bind
+it to the device, launch, and put a generated launcher into the table.
+"""
+
+from __future__ import annotations
+
+from cudabuild.errors import LaunchError
+from cudabuild.runtime import driver as results
+from cudabuild.runtime.arguments import read_argument
+from cudabuild.runtime.configuration import Configuration, parse_configuration
+from cudabuild.runtime.marshal import Link
+from cudabuild.runtime.resolve import natural_signature, resolve
+from cudabuild.types import Array
+from cudabuild.types.signature import format_signature, parse_signatures
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
+
+    from cudabuild.definition import KernelDefinition
+    from cudabuild.runtime.arguments import Argument
+    from cudabuild.runtime.device import Device
+    from cudabuild.runtime.launch import BoundKernel, GpuLauncher
+    from cudabuild.types import Signature
+
+    class Services(Protocol):
+        """What a dispatcher needs of the rest of the program; ``decorators.py`` hands it in."""
+
+        def current_device(self) -> Device:
+            """Where kernels run."""
+            ...
+
+        def dump(
+            self, definition: KernelDefinition, signature: Signature, stage: str, target: str | None, index_width: int
+        ) -> str:
+            """The text of one stage of the compiler."""
+            ...
+
+
+__all__ = ["Dispatcher"]
+
+#: Configurations that a kernel remembers; beyond it all are forgotten (``forall`` with ever new sizes).
+_MOST_CONFIGURATIONS = 256
+
+#: Launchers in a chain for the same Python types; more overloads than these take the careful path.
+_LONGEST_CHAIN = 8
+
+#: ``forall`` without a block size. Good for most kernels on every device; needs no question to the driver.
+_THREADS = 256
+
+
+class _Missing:
+    """Stands for an argument that was not given."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+_MISSING = _Missing()
+
+
+class Dispatcher:
+    """A kernel, ready to be launched: ``kernel[grid, block](…)`` or ``kernel.forall(n)(…)``.
+
+    Attributes:
+        definition: what was written.
+        py_func: the Python function.
+    """
+
+    def __init__(self, definition: KernelDefinition, services: Services) -> None:
+        function = definition.function
+        self.definition = definition
+        self.py_func = self.__wrapped__ = function
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+        self._services = services
+        self._configured: dict[Any, Callable[..., None]] = {}
+        self._launchers: dict[Signature, Any] = {}
+        self._may_compile = True
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__module__}.{self.__qualname__}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_find_kernel, (self.__module__, self.__qualname__))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        name = self.__name__
+        raise LaunchError(
+            f"{name} was called without a launch configuration\n"
+            f"  do:       {name}[blocks, threads_per_block](…), or {name}.forall(n)(…) for n threads"
+        )
+
+    # configurations
+
+    def __getitem__(self, key: Any) -> Callable[..., None]:
+        try:
+            return self._configured[key]
+        except (KeyError, TypeError):  # new, or not hashable
+            return self._configure(key)
+
+    def _configure(self, key: Any) -> Callable[..., None]:
+        try:
+            configuration = parse_configuration(key)
+        except LaunchError as error:
+            raise LaunchError(f"{self.__qualname__}: {error}") from None
+        # Only numbers are remembered: a key with a stream object would keep the stream alive.
+        exact = (configuration.grid, configuration.block, configuration.stream, configuration.shared)
+        owned = configuration.stream_owner is not None and not isinstance(configuration.stream_owner, int)
+        launch = None if owned else self._configured.get(exact)
+        if launch is None:
+            launch = _make_front(self, configuration)
+        if not owned:
+            if len(self._configured) >= _MOST_CONFIGURATIONS:
+                self._configured.clear()
+            self._configured[exact] = launch
+            if _is_plain(key):
+                self._configured[key] = launch
+        return launch
+
+    def forall(self, n: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
+        """A configuration of at least ``n`` threads along x; the kernel itself leaves out those beyond.
+
+        Args:
+            n: the number of threads that are needed.
+            tpb: threads per block; 0 leaves the choice here.
+            stream: as in ``kernel[grid, block, stream]``.
+            sharedmem: dynamic shared memory per block, in bytes.
+        """
+        threads = tpb or self._default_threads()
+        if n <= 0:
+            if n < 0:
+                raise LaunchError(f"{self.__qualname__}.forall({n}): the number of threads cannot be negative")
+            return _launch_nothing
+        return self[-(-n // threads), threads, stream, sharedmem]
+
+    def _default_threads(self) -> int:
+        bounds = self.definition.options["launch_bounds"]
+        most = bounds[0] if isinstance(bounds, tuple) else bounds
+        return min(_THREADS, most) if most else _THREADS
+
+    # launching
+
+    def _launch(self, configuration: Configuration, args: tuple[Any, ...]) -> None:
+        """The careful path."""
+        names = self._parameters
+        if len(args) != len(names) or any(value is _MISSING for value in args):
+            self._refuse_count(args)
+        arguments = [self._read(value, index) for index, value in enumerate(args)]
+        try:
+            signature, only_here = self._resolve(arguments)
+        except LaunchError as error:
+            raise LaunchError(f"{self.__qualname__}: {error}") from None
+        launcher = self._get_launcher(signature)
+        careful = getattr(launcher, "launch", None)
+        if careful is None:
+            launcher(configuration.grid, configuration.block, configuration.stream, configuration.shared, args)
+            return
+        answer = careful(configuration, arguments)
+        if answer is not None and not only_here:
+            bound, serves = answer
+            self._add_launcher(launcher, bound, serves, configuration, args, arguments)
+
+    def _read(self, value: Any, index: int) -> Argument:
+        try:
+            return read_argument(value)
+        except LaunchError as error:
+            name = self._parameters[index]
+            raise LaunchError(f"{self.__qualname__}: argument {name!r} is {error}") from None
+
+    @property
+    def _parameters(self) -> tuple[str, ...]:
+        code = self.py_func.__code__
+        return code.co_varnames[: code.co_argcount]
+
+    def _refuse_count(self, args: tuple[Any, ...]) -> None:
+        given = [value for value in args if value is not _MISSING]
+        missing = [n for n, value in zip(self._parameters, args, strict=False) if value is _MISSING]
+        names = ", ".join(self._parameters)
+        extra = f", without {', '.join(missing)}" if missing else ""
+        raise LaunchError(
+            f"{self.__qualname__}: wrong number of arguments\n  found:    {len(given)}{extra}\n"
+            f"  expected: {len(self._parameters)}: {self.__name__}[…]({names})"
+        )
+
+    def _resolve(self, arguments: Sequence[Argument]) -> tuple[Signature, bool]:
+        signatures = self.definition.signatures
+        if not signatures:
+            return natural_signature(arguments, self._parameters), False
+        return resolve(signatures, arguments, self._parameters)
+
+    def _get_launcher(self, signature: Signature) -> Any:
+        launcher = self._launchers.get(signature)
+        if launcher is None:
+            made: Any = self._services.current_device().bind(self.definition, signature)
+            if not self._may_compile and hasattr(made, "may_compile"):
+                made.may_compile = False
+            launcher = self._launchers.setdefault(signature, made)
+        return launcher
+
+    def _add_launcher(
+        self,
+        launcher: GpuLauncher,
+        bound: BoundKernel,
+        serves: str,
+        configuration: Configuration,
+        args: tuple[Any, ...],
+        arguments: Sequence[Argument],
+    ) -> None:
+        """Puts a generated launcher for arguments like these at the end of the chain for their Python types."""
+        kinds = tuple(map(type, args))
+        key = (kinds, launcher.signature, serves)
+        chained = sum(1 for known in configuration.known if known[0] == kinds)
+        if key in configuration.known or chained >= _LONGEST_CHAIN:
+            return
+        configuration.known.add(key)
+
+        def failed(result: Any, values: tuple[Any, ...]) -> None:
+            lost = int(result) in results.LOST_BINDING
+            if not lost and not (configuration.shared and int(result) == results.INVALID_VALUE):
+                raise launcher.error(result, configuration, bound)
+            self._launch(configuration, values)
+
+        link = Link(configuration.launchers.careful)
+        rivals = self._rivals(launcher.signature)
+        made = launcher.specialise(bound, serves, configuration, arguments, rivals, link, failed)
+        before = configuration.ends.get(kinds)
+        configuration.ends[kinds] = link
+        if before is None:
+            configuration.launchers[kinds] = made
+        else:
+            before.next = made
+
+    def _rivals(self, signature: Signature) -> str:
+        """The orders in which other overloads take arrays where this one takes strides."""
+        found = set()
+        for other in self.definition.signatures:
+            for mine, theirs in zip(signature, other, strict=True):
+                if isinstance(mine, Array) and isinstance(theirs, Array) and mine.layout == "A" != theirs.layout:
+                    found.add(theirs.layout)
+        return "".join(sorted(found)) if self.definition.signatures else "CF"
+
+    # what a person asks
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """The declared signatures; for a kernel that declares none, those launched so far."""
+        declared = self.definition.signatures
+        return list(declared) or list(self._launchers)
+
+    def image_source(self, signature: Any = None) -> str:
+        """Where the code of an overload came from: ``shipped cubin sm_90``, ``compiled cubin sm_90``, ``cpu`` …
+
+        Args:
+            signature: the overload as written in a signature; the only or latest launched one by default.
+
+        Returns:
+            "" before the overload's first launch.
+        """
+        if signature is None:
+            launchers = list(self._launchers.values())
+            return str(launchers[-1].source) if launchers else ""
+        launcher = self._launchers.get(parse_signatures(signature)[0])
+        return "" if launcher is None else str(launcher.source)
+
+    def disable_compile(self, disabled: bool = True) -> None:
+        """Makes a missing image an error instead of a compilation; shipped and cached images still load."""
+        self._may_compile = not disabled
+        self._launchers.clear()
+        self._configured.clear()
+
+    def specialize(self, *args: Any) -> Dispatcher:
+        """This kernel with one signature only: the one that a launch with ``args`` takes."""
+        from cudabuild.definition import KernelDefinition
+
+        arguments = [self._read(value, index) for index, value in enumerate(args)]
+        if len(args) != len(self._parameters):
+            self._refuse_count(args)
+        signature, _ = self._resolve(arguments)
+        definition = self.definition
+        return Dispatcher(
+            KernelDefinition(definition.function, [signature], None, definition.options, definition.is_device),
+            self._services,
+        )
+
+    def inspect_ir(self, signature: Any = None) -> dict[str, str]:
+        """The typed IR of one overload or of all, by signature."""
+        return self._inspect("ir", signature, None, 32)
+
+    def inspect_llvm(self, signature: Any = None, target: str | None = None, index_width: int = 32) -> dict[str, str]:
+        """The LLVM IR; ``target`` as in ``sm_90``, the current device's by default."""
+        return self._inspect("llvm", signature, target, index_width)
+
+    def inspect_asm(self, signature: Any = None, target: str | None = None, index_width: int = 32) -> dict[str, str]:
+        """The PTX."""
+        return self._inspect("ptx", signature, target, index_width)
+
+    def _inspect(self, stage: str, signature: Any, target: str | None, index_width: int) -> dict[str, str]:
+        wanted = self.signatures if signature is None else parse_signatures(signature)
+        dump = self._services.dump
+        return {format_signature(one): dump(self.definition, one, stage, target, index_width) for one in wanted}
+
+
+def _find_kernel(module: str, qualname: str) -> Any:
+    """The kernel of that name, for unpickling: a kernel travels by name, as a function does."""
+    import importlib
+    from functools import reduce
+
+    return reduce(getattr, qualname.split("."), importlib.import_module(module))
+
+
+def _launch_nothing(*args: Any, **kwargs: Any) -> None:
+    """What ``forall(0)`` gives."""
+
+
+def _is_plain(key: Any) -> bool:
+    return all(
+        part is None or type(part) is int or (type(part) is tuple and all(type(one) is int for one in part))
+        for part in key
+    )
+
+
+# The front function
+
+#: Source of a front function's factory -> the factory.
+_fronts: dict[str, Callable[..., Callable[..., None]]] = {}
+
+
+def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callable[..., None]:
+    """The function that ``kernel[…]`` gives: the kernel's parameters, and a look at their types.
+
+    Its parameters have the kernel's names and defaults, so arguments may be given by name.
+    """
+
+    def careful(*values: Any) -> None:
+        dispatcher._launch(configuration, values)
+
+    configuration.launchers.careful = careful
+    function = dispatcher.py_func
+    names = dispatcher._parameters
+    given = "".join(f"{name}, " for name in names)
+    kinds = "".join(f"cudabuild_type({name}), " for name in names) or "()"
+    last = f"{names[-1]} is cudabuild_missing or " if names else ""
+    parameters = "".join(f"{name}=cudabuild_missing, " for name in names)
+    text = (
+        "def make(cudabuild_launchers, cudabuild_careful, cudabuild_missing, cudabuild_type):\n"
+        f"    def launch({parameters}*cudabuild_rest):\n"
+        f"        if {last}cudabuild_rest:\n"
+        f"            return cudabuild_careful({given}*cudabuild_rest)\n"
+        f"        return cudabuild_launchers[{kinds}]({given})\n"
+        "    return launch\n"
+    )
+    factory = _fronts.get(text)
+    if factory is None:
+        namespace: dict[str, Any] = {}
+        exec(compile(text, "<cudabuild launch>", "exec"), namespace)
+        factory = _fronts[text] = namespace["make"]
+    launch = factory(configuration.launchers, careful, _MISSING, type)
+    defaults = function.__defaults__ or ()
+    if defaults:
+        launch.__defaults__ = (_MISSING,) * (len(names) - len(defaults)) + defaults
+    launch.__name__ = function.__name__
+    launch.__qualname__ = f"{function.__qualname__}{configuration!r}"
+    return launch

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The GPU device: finds the image of an overload, loads it, launches it, and makes its fast launchers."""
+
+from __future__ import annotations
+
+from _thread import RLock
+from time import perf_counter
+
+from cudabuild import config
+from cudabuild.errors import DriverError, LaunchError, NoImageError
+from cudabuild.image.image import LAUNCH_ABI, ImageRequest
+from cudabuild.runtime import driver as results
+from cudabuild.runtime.arguments import is_contiguous, read_argument
+from cudabuild.runtime.arrays import HostArrays, flatten
+from cudabuild.runtime.configuration import Configuration
+from cudabuild.runtime.marshal import BlockFormat, block_values, make_launcher_factory, needs_wide
+from cudabuild.runtime.module import Module
+from cudabuild.types.layout import parameter_fields
+from cudabuild.types.signature import format_signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from cudabuild.definition import KernelDefinition
+    from cudabuild.image.image import DeviceInfo, ImageProvider, KernelImage
+    from cudabuild.runtime.arguments import Argument
+    from cudabuild.runtime.driver import Driver
+    from cudabuild.runtime.marshal import Link
+    from cudabuild.types import Signature
+
+__all__ = ["BoundKernel", "GpuDevice", "GpuLauncher", "find_image"]
+
+#: Dynamic and static shared memory together, up to which no permission is needed (CUDA C++ Programming Guide).
+_FREE_SHARED = 48 * 1024
+
+#: ``CUDABUILD_IMAGES`` -> the providers that it leaves, by name.
+_PROVIDERS = {
+    "all": ("shipped", "cached", "ptx", "compiled"),
+    "shipped": ("shipped", "ptx"),
+    "ptx": ("ptx",),
+    "none": ("compiled",),
+}
+
+
+def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_compile: bool = True) -> KernelImage:
+    """Asks the providers in order, as the settings allow.
+
+    Raises:
+        NoImageError: none has an image; says what each has, what the device is, and the ways out.
+    """
+    allowed = _PROVIDERS[config.get("images")]
+    never = config.get("jit") == "never"
+    for provider in providers:
+        if provider.name not in allowed:
+            request.notes.append(f"{provider.name}: not asked (CUDABUILD_IMAGES={config.get('images')})")
+        elif provider.name == "compiled" and (never or not may_compile):
+            why = "CUDABUILD_JIT=never" if never else "compilation is disabled for this kernel"
+            request.notes.append(f"{provider.name}: not asked ({why})")
+        else:
+            image = provider.find(request)
+            if image is not None and image.launch_abi == LAUNCH_ABI:
+                return image
+            if image is not None:
+                found = f"{image.source} has launch ABI {image.launch_abi}"
+                request.notes.append(f"{provider.name}: {found}, this version knows {LAUNCH_ABI}")
+    raise NoImageError(_no_image(request))
+
+
+def _no_image(request: ImageRequest) -> str:
+    definition, device = request.definition, request.device
+    package = definition.module.partition(".")[0]
+    number = f"{device.cc[0]}{device.cc[1]}"
+    lines = [
+        f"no image of {definition.module}.{definition.qualname} for this device",
+        f"  kernel:   {definition.qualname}({format_signature(request.signature)}), {request.index_width}-bit indices",
+        f"  device:   {describe_device(device)}",
+        *(f"  {note}" for note in request.notes),
+        "  do:       one of",
+        "            pip install 'cudabuild[jit]', to compile on first use",
+        f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]',
+        "            set CUDABUILD_DEVICE=cpu, to run on the CPU device",
+    ]
+    return "\n".join(lines)
+
+
+def describe_device(device: DeviceInfo) -> str:
+    """For people: name, compute capability and the CUDA version of the driver."""
+    version = f"{device.driver_version // 1000}.{device.driver_version % 1000 // 10}"
+    return f"{device.name or 'GPU'}, compute capability {device.cc[0]}.{device.cc[1]}, driver for CUDA {version}"
+
+
+class BoundKernel:
+    """One loaded image of an overload, as one device runs it."""
+
+    __slots__ = ("format", "image", "module", "shared_allowed")
+
+    def __init__(self, image: KernelImage, module: Module, format: BlockFormat) -> None:
+        self.image = image
+        self.module = module
+        self.format = format
+        self.shared_allowed: dict[int, int] = {}
+
+    def allow_shared(self, driver: Driver, ordinal: int, size: int) -> None:
+        """Asks for more dynamic shared memory than every kernel may have, where ``size`` needs it."""
+        static = int(self.image.attributes.get("shared_bytes", 0))
+        if size + static > _FREE_SHARED and size > self.shared_allowed.get(ordinal, 0):
+            try:
+                driver.allow_dynamic_shared(self.module.kernel, ordinal, size)
+            except DriverError as error:
+                raise LaunchError(
+                    f"too much shared memory\n  found:    {size} bytes of dynamic shared memory, "
+                    f"{static} bytes in the kernel itself\n  expected: what the device grants ({error})"
+                ) from None
+            self.shared_allowed[ordinal] = size
+
+
+class GpuDevice:
+    """All GPUs of the process: a launch goes to the one of the calling thread's current context."""
+
+    kind = "gpu"
+
+    def __init__(self, driver: Driver, providers: Callable[[], Sequence[ImageProvider]]) -> None:
+        self.driver = driver
+        self.providers = providers
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self.driver.device_info(self.driver.current_device())
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def bind(self, definition: KernelDefinition, signature: Signature) -> GpuLauncher:
+        """Images are found when the first launch tells device and index width."""
+        return GpuLauncher(self, definition, signature)
+
+
+class GpuLauncher:
+    """One overload on the GPUs of the process: its images by device and index width.
+
+    Attributes:
+        source: where the latest image came from.
+        may_compile: whether a missing image may be compiled, as far as this kernel goes.
+    """
+
+    def __init__(self, device: GpuDevice, definition: KernelDefinition, signature: Signature) -> None:
+        self.definition = definition
+        self.signature = signature
+        self.source = ""
+        self.may_compile = True
+        self._device = device
+        self._driver = device.driver
+        self._bound: dict[tuple[int, int], BoundKernel] = {}
+        # Re-entrant: a finaliser that runs inside a bind may launch the same kernel.
+        self._lock = RLock()
+
+    def __call__(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int, shared: int, args: tuple[Any, ...]
+    ) -> None:
+        self.launch(Configuration(grid, block, stream, shared, None), [read_argument(value) for value in args])
+
+    def launch(self, configuration: Configuration, arguments: Sequence[Argument]) -> tuple[BoundKernel, str] | None:
+        """Launches carefully.
+
+        Returns:
+            The kernel, and what a fast launcher for the like may serve: ``narrow``, ``wide`` or ``all``. None where no
+            fast launcher can be made (NumPy arrays).
+        """
+        driver = self._driver
+        ordinal = driver.current_device()
+        host = None
+        if any(argument.reader == "host" for _, argument in flatten(self.signature, arguments)):
+            host = HostArrays(self.signature, arguments)
+        wide = not configuration.fits32 or needs_wide(self.signature, arguments)
+        bound = self._get_bound(ordinal, 64 if wide else 32)
+        bound.allow_shared(driver, ordinal, configuration.shared)
+        stream = driver.get_stream(configuration.stream)
+        for _, argument in flatten(self.signature, arguments):
+            if argument.stream is not None and argument.stream != (configuration.stream or 1):
+                driver.order(argument.stream, stream)
+        if host is not None:
+            self._launch_host(host, bound, ordinal, configuration, arguments, stream)
+            return None
+        bound = self._launch_once(bound, ordinal, configuration, arguments, stream, lambda argument: argument.pointer)
+        if not configuration.fits32 or (not wide and bound.image.index_width == 64):
+            return bound, "all"
+        return bound, "wide" if wide else "narrow"
+
+    def _launch_host(
+        self,
+        host: HostArrays,
+        bound: BoundKernel,
+        ordinal: int,
+        configuration: Configuration,
+        arguments: Sequence[Argument],
+        stream: Any,
+    ) -> None:
+        failed = True
+        try:
+            host.copy_in(self._driver, stream)
+            self._launch_once(bound, ordinal, configuration, arguments, stream, host.pointer_of)
+            host.copy_out(self._driver, stream)
+            failed = False
+        finally:
+            host.free(self._driver, failed=failed)
+
+    def _launch_once(
+        self,
+        bound: BoundKernel,
+        ordinal: int,
+        configuration: Configuration,
+        arguments: Sequence[Argument],
+        stream: Any,
+        pointers: Callable[[Argument], int],
+    ) -> BoundKernel:
+        """Packs and launches; a kernel that the context does not know is loaded anew, once."""
+        for attempt in (1, 2):
+            format = bound.format
+            slot = format.take_slot()
+            format.pack_into(slot[0], 0, *block_values(self.signature, format.fields, arguments, pointers))
+            (result,) = self._driver.launch(
+                bound.module.kernel, *configuration.grid, *configuration.block, configuration.shared, stream, slot[1], 0
+            )
+            format.slots.append(slot)
+            if result is self._driver.success:
+                break
+            if int(result) not in results.LOST_BINDING or attempt == 2:
+                raise self.error(result, configuration, bound)
+            bound = self._rebind(ordinal, bound)
+        return bound
+
+    def error(self, result: Any, configuration: Configuration, bound: BoundKernel) -> Exception:
+        """The error for a launch that failed."""
+        code = int(result)
+        what = f"{self.definition.qualname}{configuration!r}"
+        if code in (results.INVALID_VALUE, results.OUT_OF_RESOURCES):
+            facts = {name: bound.image.attributes.get(name) for name in ("registers", "shared_bytes", "max_threads")}
+            known = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items() if value is not None)
+            return LaunchError(
+                f"the device refuses this launch: {getattr(result, 'name', code)}\n  found:    {what}"
+                f"{f', a kernel with {known}' if known else ''}\n"
+                "  expected: a block whose registers and shared memory fit the device\n"
+                "  do:       launch fewer threads per block, or less dynamic shared memory"
+            )
+        error = self._driver.error("cuLaunchKernel", result)
+        return DriverError(f"launching {what}", error.code, error.name, error.text)
+
+    # binding
+
+    def _get_bound(self, ordinal: int, width: int) -> BoundKernel:
+        bound = self._bound.get((ordinal, width))
+        if bound is None:
+            with self._lock:  # threads that miss together compile once
+                bound = self._bound.get((ordinal, width)) or self._bind(ordinal, width)
+        return bound
+
+    def _rebind(self, ordinal: int, lost: BoundKernel) -> BoundKernel:
+        with self._lock:
+            self._bound = {key: bound for key, bound in self._bound.items() if bound is not lost}
+            return self._bind(ordinal, lost.image.index_width)
+
+    def _bind(self, ordinal: int, width: int) -> BoundKernel:
+        start = perf_counter()
+        info = self._driver.device_info(ordinal)
+        request = ImageRequest(self.definition, self.signature, info, width, self._fingerprint)
+        image = find_image(self._device.providers(), request, self.may_compile)
+        bound = self._find_loaded(image)
+        if bound is None:
+            fields = parameter_fields(self.signature, image.index_width)
+            bound = BoundKernel(image, Module(self._driver, image), BlockFormat(fields))
+        self._bound[ordinal, width] = bound
+        if image.index_width == 64:
+            self._bound.setdefault((ordinal, 64), bound)
+        self.source = image.source
+        elapsed = (perf_counter() - start) * 1e3
+        why = f"; {'; '.join(request.notes)}" if image.origin == "compiled" and request.notes else ""
+        config.log(
+            "info",
+            f"{self.definition.qualname}({format_signature(self.signature)}): {image.source}, "
+            f"{image.index_width}-bit indices, {elapsed:.2f} ms{why}",
+        )
+        return bound
+
+    def _find_loaded(self, image: KernelImage) -> BoundKernel | None:
+        """The same image if another device or width has loaded it: a library serves every context."""
+        for bound in self._bound.values():
+            known = bound.image
+            if known is image or (known.symbol, known.target, known.origin) == (
+                image.symbol,
+                image.target,
+                image.origin,
+            ):
+                return bound
+        return None
+
+    def _fingerprint(self) -> bytes:
+        from cudabuild.fingerprint import compute_fingerprint
+
+        return compute_fingerprint(self.definition, self.signature).digest
+
+    # the fast way
+
+    def specialise(
+        self,
+        bound: BoundKernel,
+        serves: str,
+        configuration: Configuration,
+        arguments: Sequence[Argument],
+        rivals: str,
+        link: Link,
+        failed: Callable[[Any, tuple[Any, ...]], None],
+    ) -> Callable[..., None]:
+        """A generated launcher for arguments like these.
+
+        Args:
+            bound, serves: what ``launch`` returned.
+            configuration: where it is to launch.
+            arguments: those of the call just made.
+            rivals: see ``make_launcher_factory``.
+            link: where it passes what is not its own.
+            failed: takes a result that is not success and the arguments.
+        """
+        driver, format = self._driver, bound.format
+        factory, constants = make_launcher_factory(
+            self.signature, format.fields, arguments, serves=serves, rivals=rivals
+        )
+        stream = driver.get_stream(configuration.stream)
+        launcher = factory(
+            driver.launch,
+            driver.success,
+            bound.module.kernel,
+            *configuration.grid,
+            *configuration.block,
+            configuration.shared,
+            stream,
+            configuration.stream or 1,
+            lambda before: driver.order(before, stream),
+            format.slots.pop,
+            format.slots.append,
+            format.pack_into,
+            link,
+            failed,
+            is_contiguous,
+            constants,
+        )
+        # A kernel's handle does not keep its library loaded: the launcher must, even after a rebinding.
+        launcher.module = bound.module  # type: ignore[attr-defined]
+        return launcher
