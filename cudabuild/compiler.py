@@ -12,8 +12,11 @@ per width and group of targets, PTX and cubin once per target.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from cudabuild.backend import cubin, ptx
@@ -21,6 +24,7 @@ from cudabuild.backend.check import check_function
 from cudabuild.backend.emit import emit_module
 from cudabuild.backend.nvptx import NvptxDialect
 from cudabuild.definition import OPTIONS, Options
+from cudabuild.digest import digest_parts
 from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.frontend import build_hir_of, build_ir
 from cudabuild.image.image import KernelImage
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 
     Watch = Callable[[str, float], None]
 
-__all__ = ["STAGES", "Compilation", "Stage", "compile_image", "compile_images", "dump", "lower_ir"]
+__all__ = ["STAGES", "Compilation", "Stage", "compile_image", "compile_images", "dump", "lower_ir", "toolchain"]
 
 
 @dataclass(frozen=True)
@@ -182,9 +186,41 @@ def _make_image(work: Compilation, request: Request) -> KernelImage:
         symbol=work.symbol(request.index_width),
         data=data,
         attributes={**usage, "minimum_driver": driver},
-        toolchain=cubin.toolchain(target),
+        toolchain=toolchain(target),
     )
     return image.stamp(work.get("fingerprint", request))
+
+
+#: What of this package has a say in the code that it makes.
+_SOURCES = ("backend", "compiler.py", "definition.py", "frontend", "ir", "lang", "source.py", "types")
+
+
+@cache
+def _own_digest() -> str:
+    """A digest of this compiler's own sources, or its version where they cannot be read."""
+    root = os.path.dirname(os.path.abspath(__file__))
+    found = []
+    for name in _SOURCES:
+        path = os.path.join(root, name)
+        files = [path] if name.endswith(".py") else [os.path.join(at, f) for at, _, fs in os.walk(path) for f in fs]
+        found += [file for file in files if file.endswith(".py")]
+    try:
+        parts = []
+        for file in sorted(found):
+            with open(file, "rb") as stream:
+                parts += [os.path.relpath(file, root).replace(os.sep, "/").encode(), stream.read()]
+    except OSError:
+        parts = []
+    return digest_parts(*parts).hex()[:16] if parts else metadata.version("cudabuild")
+
+
+def toolchain(target: Target) -> dict[str, str]:
+    """Label -> version of everything that makes an image for ``target``, this compiler included.
+
+    Raises:
+        ToolError: llvmlite, or for a cubin nvJitLink, is missing.
+    """
+    return {**cubin.toolchain(target), "compiler": _own_digest()}
 
 
 _TARGET = ("target", "index_width")
