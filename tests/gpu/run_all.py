@@ -31,6 +31,7 @@ TESTS = ("pytest", "pytest_timeout", "pytest_randomly", "iniconfig", "pluggy", "
          "sortedcontainers")  # fmt: skip
 EXPERIMENTS = CHECKOUT / "tests" / "experiments"
 BENCHMARKS = CHECKOUT / "tests" / "benchmarks"
+PYTEST = ("-q", "-m", "gpu", "--continue-on-collection-errors")
 BUDGET = 530.0  # seconds for everything
 
 
@@ -72,7 +73,7 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
         ),
         "sample": ([machine.lean, "-m", "cudabuild_sample"], {**plain, "CUDABUILD_LOG": "info"}, 60),
         "no_llvmlite": ([sys.executable, EXPERIMENTS / "no_llvmlite.py", "--wheels", machine.wheels], plain, 120),
-        "tests": ([machine.full, "-m", "pytest", "-q", "-m", "gpu", "tests"], checkout, 180),
+        "tests": ([machine.full, "-m", "pytest", *PYTEST, "tests"], checkout, 180),
         "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
