@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cudabuild.definition import Options
+    from cudabuild.fingerprint.checks import Check
     from cudabuild.image.archive import Archive, Record
     from cudabuild.image.image import ImageRequest
 
@@ -44,7 +45,7 @@ class Matcher:
 
     def __init__(self, request: ImageRequest) -> None:
         self._request = request
-        self._verdicts: dict[tuple[bytes, int], str] = {}
+        self._verdicts: dict[tuple[bytes, tuple[Check, ...]], str] = {}
         self._fingerprints: dict[Options, bytes] = {}
         function = request.definition.function
         self.module = module_name(function)
@@ -81,7 +82,7 @@ class Matcher:
         """Why the record is not what the live kernel means, or ""."""
         checks = record.read_checks()
         function = self._request.definition.function
-        key = (record.fingerprint, hash(checks))
+        key = (record.fingerprint, checks)
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = check_live(function, checks) if checks else "was kept without checks"
