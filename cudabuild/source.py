@@ -61,6 +61,7 @@ def get_source(function: Any) -> FunctionSource:
     if not isinstance(function, FunctionType):
         raise SourceError(f"{function!r} is not a Python function: expected a plain 'def'")
     code = function.__code__
+    linecache.checkcache(code.co_filename)  # a reloaded module's text is not the one that linecache read first
     lines = tuple(line.rstrip("\r\n") for line in linecache.getlines(code.co_filename, function.__globals__))
     if not lines:
         raise SourceError(

@@ -154,6 +154,8 @@ def _write(value: Any, pieces: list[str]) -> None:
             child: Any = getattr(value, field, None)
             if field == "body" and name in ("FunctionDef", "AsyncFunctionDef"):
                 child = _without_docstring(child)
+            elif name == "JoinedStr":  # Python 3.12 adds empty constants
+                child = [part for part in child if not (isinstance(part, ast.Constant) and part.value == "")]
             _write(child, pieces)
         pieces.append(")")
     elif isinstance(value, list):

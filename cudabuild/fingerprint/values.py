@@ -244,7 +244,7 @@ def _describe_collection(value: Any, function_text: FunctionText, depth: int) ->
 def _describe_class(value: type, function_text: FunctionText, depth: int) -> str:
     if _is_numpy(value):
         dtype = _numpy_dtype(value)
-        return f"dtype {dtype}" if dtype else f"numpy {value.__name__}"
+        return f"numpy type {dtype}" if dtype else f"numpy {value.__name__}"
     if value.__module__ == "builtins":
         return f"builtin builtins.{value.__qualname__}"
     name = f"class {value.__qualname__}"

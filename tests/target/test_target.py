@@ -140,11 +140,9 @@ def message(archs: str | list[str], **options: object) -> str:
     return str(caught.value)
 
 
-EVERY = ", ".join(
-    f"sm_{name}"
-    for name in (
-        "75 80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f".split()
-    )
+EVERY = (
+    "sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103, sm_103a, sm_103f, "
+    "sm_110, sm_110a, sm_110f, sm_120, sm_120a, sm_120f, sm_121, sm_121a, sm_121f"
 )
 
 
