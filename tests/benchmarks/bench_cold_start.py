@@ -43,6 +43,7 @@ def main() -> int:
         if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
             commands["numba-cuda"] = [options.numba_python, str(HERE / "cold_numba.py")]
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder) / "numba")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have their bytecode
         inside, outside, notes = measure(commands, options.rounds, environment)
     print(f"{'fresh process to first finished launch':40} {'s':>7} {'x raw':>7}   {'process s':>9} {'x raw':>7}")
     rows = []

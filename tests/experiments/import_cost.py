@@ -46,9 +46,12 @@ def main() -> int:
 def trace(statement: str, repeats: int) -> tuple[list[str], float]:
     """The modules that the statement imports in a fresh interpreter, and the median of its cost in ms."""
     costs = []
+    run([sys.executable, "-c", statement], clean_environment(), cwd=CHECKOUT)  # leaves bytecode for the others
     for _ in range(repeats):
         code = f"import sys; sys.stderr.write('started\\n'); {statement}"
         done = run([sys.executable, "-X", "importtime", "-c", code], clean_environment(), cwd=CHECKOUT)
+        if done.returncode:
+            raise SystemExit(done.stderr)
         lines = [line for line in done.stderr.split("started\n", 1)[1].splitlines() if line.startswith("import time:")]
         modules = [line.rpartition("|")[2].strip() for line in lines]
         costs.append(sum(int(line.split(":")[1].split("|")[0]) for line in lines) / 1e3)  # each line's own µs

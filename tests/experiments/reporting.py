@@ -52,7 +52,8 @@ class Report:
 
 def clean_environment(**changes: str) -> dict[str, str]:
     """This process's environment without settings of ours, module paths or Python options, with ``changes``."""
-    ours = ("CUDABUILD_", "PYTHONPATH", "PYTHONHOME", "PIP_TARGET")
+    # PYTHONDONTWRITEBYTECODE too: figures are of installed packages, which have their bytecode.
+    ours = ("CUDABUILD_", "PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PIP_TARGET")
     return {**{key: value for key, value in os.environ.items() if not key.startswith(ours)}, **changes}
 
 
