@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``build_cuda``: the setuptools command that compiles a distribution's kernels into its packages.
+
+A sub-command of ``build`` (see ``hooks.py``), after ``build_py``. It follows ``setuptools.command.build.SubCommand``:
+outputs, their mapping into the source tree and the source files are told without building anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, ClassVar
+
+from setuptools import Command
+from setuptools.errors import BaseError
+
+from cudabuild.build.discover import find_candidates
+from cudabuild.build.execute import run_build
+from cudabuild.build.plan import Artefacts, find_artefacts
+from cudabuild.build.project import ModuleFile, Project
+from cudabuild.build.report import Meter, format_errors, format_summary
+from cudabuild.build.settings import BuildSettings, load_settings
+from cudabuild.build.slice import Slicer
+from cudabuild.build.write import write_packages
+from cudabuild.errors import CudabuildError
+from cudabuild.image.index import INDEX_NAME
+
+__all__ = ["build_cuda"]
+
+
+class build_cuda(Command):
+    """Compiles CUDA kernels into the archives that a wheel ships."""
+
+    description = "compile the CUDA kernels of Python packages"
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = [
+        ("build-lib=", "d", "folder to build into"),
+        ("inplace", "i", "write into the source tree, beside the modules"),
+        ("archs=", None, "targets to build for, such as '80 90a 120+PTX'"),
+        ("ptx=", None, "PTX to build besides: lowest, newest, none, or architectures"),
+        ("index=", None, "index widths: both, 32 or 64"),
+        ("jobs=", "j", "how many processes compile"),
+        ("strict", None, "make a kernel that is left to JIT an error"),
+    ]
+    boolean_options: ClassVar[list[str]] = ["inplace", "strict"]
+
+    def initialize_options(self) -> None:
+        """Sets every option to unset."""
+        self.build_lib: str | None = None
+        self.editable_mode = False
+        self.inplace: Any = False
+        self.archs: str | None = None
+        self.ptx: str | None = None
+        self.index: str | None = None
+        self.jobs: str | None = None
+        self.strict: Any = None
+        self._artefacts: dict[str, list[tuple[Artefacts, str]]] = {}
+
+    def finalize_options(self) -> None:
+        """Takes the build folder from ``build_py``: the modules' own, in mixed projects too."""
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def run(self) -> None:
+        """Builds and writes.
+
+        Raises:
+            setuptools.errors.BaseError: a setting or a kernel is wrong; with everything that is.
+        """
+        meter = Meter()
+        try:
+            project, settings = self._project(), self._settings()
+            result = run_build(project, settings, meter)
+            if result.errors:
+                raise BaseError(format_errors(result))
+            written = write_packages(project, result, self._place, in_tree=self._is_in_tree)
+        except CudabuildError as error:
+            raise BaseError(str(error)) from None
+        self._artefacts.clear()
+        for line in format_summary(result, written, settings, meter.seconds):
+            self.announce(f"cudabuild: {line}", level=logging.INFO)
+
+    # What is where
+
+    def _project(self) -> Project:
+        root = os.getcwd()
+        files = {}
+        build_py = self.get_finalized_command("build_py")
+        for package, module, path in build_py.find_all_modules():
+            is_package = module == "__init__"
+            name = package if is_package else ".".join(filter(None, (package, module)))
+            files[name] = ModuleFile(name, os.path.abspath(path), is_package)
+        return Project(root, files)
+
+    def _settings(self) -> BuildSettings:
+        names = ("archs", "ptx", "index", "jobs")
+        written: dict[str, Any] = {name: getattr(self, name) for name in names}
+        written["strict"] = True if self.strict else None
+        return load_settings(os.getcwd(), written)
+
+    @property
+    def _is_in_tree(self) -> bool:
+        return bool(self.inplace) or (self.editable_mode and not self._is_strict_editable)
+
+    @property
+    def _is_strict_editable(self) -> bool:
+        # Private to setuptools, and the only way to know: a strict installation links to what stands in build_lib.
+        command = self.distribution.command_obj.get("editable_wheel")
+        return str(getattr(command, "mode", None) or "").lower() == "strict"
+
+    def _place(self, artefacts: Artefacts) -> str:
+        return artefacts.in_tree if self._is_in_tree else self._in_build_lib(artefacts)
+
+    def _in_build_lib(self, artefacts: Artefacts) -> str:
+        assert self.build_lib is not None
+        return os.path.join(self.build_lib, *artefacts.inside.split("/"))
+
+    def _find_files(self) -> list[tuple[Artefacts, str]]:
+        """(package, file name) of everything that a build writes, from a scan of the sources alone."""
+        project, settings = self._project(), self._settings()
+        candidates, _ = find_candidates(Slicer(project))
+        owners = {find_artefacts(project, one.module) for one in candidates if settings.includes(one.module)}
+        names = [f"{target.name}.cuar" for target in settings.targets] + [INDEX_NAME]
+        return [(artefacts, name) for artefacts in sorted(owners) for name in names]
+
+    def get_source_files(self) -> list[str]:
+        """The modules that may hold kernels, relative to the project; needs no compiler."""
+        project = self._project()
+        return [os.path.relpath(file.path, project.root) for file in project.files.values()]
+
+    def get_outputs(self) -> list[str]:
+        """The files below ``build_lib`` that ``run`` writes, or would write if it built in there."""
+        found = [os.path.join(self._in_build_lib(artefacts), name) for artefacts, name in self._find_files()]
+        return found if self._is_in_tree else [path for path in found if os.path.exists(path)] or found
+
+    def get_output_mapping(self) -> dict[str, str]:
+        """Files below ``build_lib`` and where they really stand, for builds into the source tree."""
+        if not self._is_in_tree:
+            return {}
+        return {
+            os.path.join(self._in_build_lib(artefacts), name): os.path.join(artefacts.in_tree, name)
+            for artefacts, name in self._find_files()
+        }

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook into setuptools: runs in every setuptools process of an environment that has cudabuild installed.
+
+So it must cost nothing and must not fail where pyproject.toml has no ``[tool.cudabuild]``; and it imports nothing that
+it does not need.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+__all__ = ["finalize_distribution"]
+
+#: Set on the distributions and command classes that this module has dealt with.
+_MARK = "_cudabuild"
+
+
+def finalize_distribution(distribution: Any) -> None:
+    """Makes ``build_cuda`` part of ``build`` if the project has ``[tool.cudabuild]``.
+
+    The entry point ``setuptools.finalize_distribution_options``: called at the end of ``Distribution.__init__``, before
+    pyproject.toml is applied.
+    """
+    if hasattr(distribution, _MARK) or not _mentions_us():
+        return
+    from cudabuild.build.settings import read_table
+    from cudabuild.errors import SettingError
+
+    try:
+        table = read_table(os.getcwd())
+    except SettingError:
+        return  # setuptools reads the same file and says what is wrong with it
+    if table is None:
+        return
+    setattr(distribution, _MARK, True)
+    _install(distribution)
+    parse = distribution.parse_config_files
+
+    def parse_config_files(*args: Any, **keywords: Any) -> None:
+        parse(*args, **keywords)
+        # [tool.setuptools.cmdclass] has just replaced what stood in cmdclass.
+        _install(distribution)
+
+    distribution.parse_config_files = parse_config_files
+
+
+finalize_distribution.order = 10  # type: ignore[attr-defined]
+
+
+def _mentions_us() -> bool:
+    try:
+        with open("pyproject.toml", "rb") as stream:
+            return b"cudabuild" in stream.read()
+    except OSError:
+        return False
+
+
+def _install(distribution: Any) -> None:
+    """Derives ``build``, ``build_ext`` and ``egg_info`` from whatever classes the project uses for them."""
+    from cudabuild.build.command import build_cuda
+
+    distribution.cmdclass.setdefault("build_cuda", build_cuda)
+    for name, derive in (("build", _derive_build), ("build_ext", _derive_build_ext), ("egg_info", _derive_egg_info)):
+        base = distribution.get_command_class(name)
+        if not getattr(base, _MARK, False):
+            derived = derive(base)
+            setattr(derived, _MARK, True)
+            derived.__name__, derived.__qualname__ = base.__name__, base.__qualname__
+            distribution.cmdclass[name] = derived
+
+
+def _derive_build(base: Any) -> Any:
+    class Build(base):
+        sub_commands = [*base.sub_commands, ("build_cuda", None)]
+
+    return Build
+
+
+def _derive_build_ext(base: Any) -> Any:
+    class BuildExt(base):
+        def run(self) -> None:
+            super().run()
+            if self.inplace and not getattr(self, "editable_mode", False):
+                self.distribution.get_command_obj("build_cuda").inplace = True
+                self.run_command("build_cuda")
+
+    return BuildExt
+
+
+def _derive_egg_info(base: Any) -> Any:
+    class EggInfo(base):
+        def find_sources(self) -> None:
+            """Keeps archives of an in-place build out of the list of sources, and so out of the sdist."""
+            from cudabuild.build.plan import is_artefact
+
+            super().find_sources()
+            dropped = {path for path in self.filelist.files if is_artefact(path)}
+            if not dropped:
+                return
+            self.filelist.files = [path for path in self.filelist.files if path not in dropped]
+            manifest = os.path.join(self.egg_info, "SOURCES.txt")
+            with open(manifest, encoding="utf-8") as stream:
+                lines = stream.readlines()
+            with open(manifest, "w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(line for line in lines if not is_artefact(line.rstrip("\n")))
+
+    return EggInfo

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the archives and the index of every package of a build, and removes what an earlier build left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from cudabuild.build.execute import BuildResult
+from cudabuild.build.plan import Artefacts, find_artefacts, is_artefact
+from cudabuild.build.project import Project
+from cudabuild.image.archive import write_archive
+from cudabuild.image.image import KernelImage
+from cudabuild.image.index import INDEX_NAME, build_index, write_index
+
+__all__ = ["Written", "write_packages"]
+
+#: owner -> (its folder, bytes written, images written)
+Written = dict[str, tuple[str, int, int]]
+
+
+def write_packages(
+    project: Project, result: BuildResult, place: Callable[[Artefacts], str], *, in_tree: bool
+) -> Written:
+    """Writes what a build made.
+
+    Args:
+        project: the project.
+        result: what its build made.
+        place: the folder for the archives of a package.
+        in_tree: the folders are in the source tree: version control is told to ignore them.
+
+    Returns:
+        What was written, by package.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    images: dict[Artefacts, list[KernelImage]] = defaultdict(list)
+    left: dict[Artefacts, list[dict[str, object]]] = defaultdict(list)
+    for image in result.images:
+        images[find_artefacts(project, image.module)].append(image)
+    for kernel in result.kernels:
+        if kernel.left:
+            left[find_artefacts(project, kernel.module)].append(
+                {"module": kernel.module, "qualname": kernel.qualname, "reason": kernel.left, "line": kernel.line}
+            )
+    wanted = set(images) | set(left)
+    for module in project.files:
+        artefacts = find_artefacts(project, module)
+        if artefacts not in wanted:
+            _remove(place(artefacts), keep=set())
+    written: Written = {}
+    for artefacts in sorted(wanted):
+        folder = place(artefacts)
+        size = _write_package(folder, artefacts.owner, images[artefacts], left[artefacts], in_tree)
+        written[artefacts.owner] = (folder, size, len(images[artefacts]))
+    return written
+
+
+def _write_package(
+    folder: str, owner: str, images: list[KernelImage], left: Iterable[dict[str, object]], in_tree: bool
+) -> int:
+    by_target: dict[str, list[KernelImage]] = defaultdict(list)
+    for image in images:
+        by_target[image.target].append(image)
+    os.makedirs(folder, exist_ok=True)
+    keep = {f"{target}.cuar" for target in by_target} | {INDEX_NAME} | ({".gitignore"} if in_tree else set())
+    _remove(folder, keep)
+    sizes = {}
+    for target, group in sorted(by_target.items()):
+        sizes[target] = write_archive(os.path.join(folder, f"{target}.cuar"), group, target)
+    write_index(os.path.join(folder, INDEX_NAME), build_index(owner, images, sizes, left))
+    if in_tree:
+        with open(os.path.join(folder, ".gitignore"), "w", encoding="utf-8", newline="\n") as stream:
+            stream.write("*\n")
+    return sum(sizes.values())
+
+
+def _remove(folder: str, keep: set[str]) -> None:
+    """Removes an earlier build's files; setuptools never empties its build folder."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if name not in keep and (is_artefact(path) or name.endswith(".tmp")):
+            os.unlink(path)
+    if not keep:
+        with contextlib.suppress(OSError):  # something of the user's own stands in it
+            os.rmdir(folder)
