@@ -9,6 +9,7 @@ function printed once; linking the whole library into every module and deleting 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from functools import cache
@@ -94,6 +95,11 @@ class Libdevice:
 
 def _find_path() -> str | None:
     """The file's place: the nvidia-nvvm package, a CUDA toolkit, conda."""
+    # The package is looked up on sys.path first: cuda-pathfinder looks into the interpreter's site-packages only, and
+    # an isolated build environment lies elsewhere.
+    packaged = _find_packaged()
+    if packaged is not None:
+        return packaged
     try:
         from cuda.pathfinder import find_bitcode_lib
     except ImportError:
@@ -105,6 +111,17 @@ def _find_path() -> str | None:
         if "NotFound" not in type(error).__name__ and not isinstance(error, FileNotFoundError):
             raise
         return None
+
+
+def _find_packaged() -> str | None:
+    """The file in one of NVIDIA's Python packages (``nvidia/cu13/nvvm/libdevice/``), wherever they are importable."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for part in sorted(os.listdir(folder), reverse=True) if os.path.isdir(folder) else ():
+            path = os.path.join(folder, part, "nvvm", "libdevice", "libdevice.10.bc")
+            if os.path.exists(path):
+                return path
+    return None
 
 
 def _missing() -> ToolError:
