@@ -10,6 +10,7 @@ from __future__ import annotations
 from cudabuild.ir.intervals import Interval, limits
 from cudabuild.ir.ir import Function, Instr, Param, Value
 from cudabuild.types import Array, Integer, WeakInteger
+from cudabuild.types.layout import LARGEST_EXTENT
 
 __all__ = ["leaf_interval", "thread_product"]
 
@@ -51,7 +52,7 @@ def _extent(dim: Instr, index_width: int) -> Interval | None:
     if isinstance(array, Instr) and array.op == "view":
         return None
     is_small = index_width == 32 or (isinstance(array, Instr) and array.op == "dynamic_shared")
-    return 0, _INT32[1] if is_small else (1 << 63) - 1
+    return 0, _INT32[1] if is_small else LARGEST_EXTENT
 
 
 def _register(name: str, launch_bounds: int | None) -> Interval:

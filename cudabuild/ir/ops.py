@@ -28,7 +28,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One operation. ``arity`` counts operands (-1: any number); ``attributes`` are the names that ``attrs`` must hold."""
+    """One operation. ``arity`` counts operands (-1: any number); ``attributes`` are the names that ``attrs`` must
+    hold."""
 
     name: str
     arity: int

@@ -30,6 +30,7 @@ from cudabuild.ir.limits import leaf_interval, thread_product
 from cudabuild.ir.linear import LinearBounds
 from cudabuild.ir.trips import TripBounds
 from cudabuild.types import Boolean, Integer
+from cudabuild.types.layout import LARGEST_EXTENT
 
 __all__ = ["Analysis", "Ranges", "compute_ranges"]
 
@@ -342,6 +343,8 @@ class Analysis:
             return self._transfer_dim(instr, facts), False
         if op == "undef":  # a value that nobody may look at is none
             return None, False
+        if op == "within":
+            return self._transfer_within(instr, facts), False
         if op not in _EVALUATED:
             return limits(kind), False
         operands = self._operands(instr, facts)
@@ -412,9 +415,16 @@ class Analysis:
                     found = interval if found is None else join(found, interval)
         return found
 
+    def _transfer_within(self, within: Instr, facts: Facts) -> Interval | None:
+        operands = self._operands(within, facts)
+        if operands is None:
+            return None
+        value, low, high = operands
+        return meet(value, (low[0], high[1] - 1))
+
     def _transfer_dim(self, dim: Instr, facts: Facts) -> Interval | None:
         """The extent of a view is an operand of the view, or the base's; at most what an extent can be."""
-        top = _INT32[1] if self.index_width == 32 else (1 << 63) - 1
+        top = _INT32[1] if self.index_width == 32 else LARGEST_EXTENT
         length = self._view_length(dim.operands[0], dim.attrs["axis"])
         interval = None if length is None else self.refined(length, facts)
         return (0, top) if interval is None else meet((0, top), interval) or (0, top)

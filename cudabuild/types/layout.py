@@ -22,7 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cudabuild.types.signature import Signature
 
-__all__ = ["Field", "block_size", "parameter_fields"]
+__all__ = ["LARGEST_EXTENT", "Field", "block_size", "parameter_fields"]
+
+#: The largest extent of an array argument, in elements; a launch refuses more. No memory holds an array that long (an
+#: empty one can have such a shape), and the compiler may rely on sums of an extent and a thread index not to overflow.
+LARGEST_EXTENT = (1 << 56) - 1
 
 
 class Field:
