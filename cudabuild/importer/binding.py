@@ -14,6 +14,7 @@ import sys
 
 from cudabuild import config
 from cudabuild.errors import ImageFormatError
+from cudabuild.fingerprint import effective_options
 from cudabuild.image.archive import Archive
 from cudabuild.image.provider import Matcher, find_in_archive
 from cudabuild.importer.finder import FOLDER, NOTE
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from types import FunctionType
     from typing import Any
 
+    from cudabuild.definition import Options
     from cudabuild.image.image import ImageRequest, KernelImage
     from cudabuild.target import Target
 
-__all__ = ["ArchiveFolder", "ShippedProvider", "find_archive_folders"]
+__all__ = ["ArchiveFolder", "ShippedProvider", "find_archive_folders", "find_recorded_options"]
 
 _ENDING = ".cuar"
 
@@ -159,6 +161,24 @@ def _script_name(file: str) -> str:
         folder, base = os.path.split(folder)
         parts.append(base)
     return ".".join(reversed(parts))
+
+
+def find_recorded_options(request: ImageRequest) -> Options:
+    """The options to compile with: the decorator's, and for the rest those that the package was built with."""
+    options = request.options
+    matcher = Matcher(request)
+    for folder in find_archive_folders(request.definition.function):
+        for target in [*folder.targets("cubin"), *folder.targets("ptx")]:
+            archive = folder.open(target)
+            try:
+                named = (
+                    [] if archive is None else archive.find_named(matcher.module, matcher.qualname, matcher.signature)
+                )
+            except ImageFormatError:  # reported when it was looked into for an image
+                continue
+            if named:
+                return effective_options(options, named[0].options)[0]
+    return options
 
 
 class ShippedProvider:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     class Launcher(Protocol):
         """One overload, bound to a device."""
 
-        #: Where its code came from: ``shipped cubin sm_90``, ``cpu`` …
+        #: Where its code came from: ``shipped cubin sm_90``, ``cpu`` …; "" before the first launch.
         source: str
 
         def __call__(self, grid: Dim, block: Dim, stream: int, shared: int, args: tuple[Any, ...]) -> None:
@@ -31,9 +31,18 @@ if TYPE_CHECKING:
     class Device(Protocol):
         """Runs kernels."""
 
-        name: str
-        kind: str  #: ``gpu`` or ``cpu``
-        info: DeviceInfo
+        #: ``gpu`` or ``cpu``.
+        kind: str
+
+        @property
+        def name(self) -> str:
+            """For people."""
+            ...
+
+        @property
+        def info(self) -> DeviceInfo:
+            """What choosing an image needs to know."""
+            ...
 
         def bind(self, definition: KernelDefinition, signature: Signature) -> Launcher:
             """Makes one overload ready to run."""

@@ -9,6 +9,9 @@ it to the device, launch, and put a generated launcher into the table.
 
 from __future__ import annotations
 
+from time import perf_counter
+
+from cudabuild import config
 from cudabuild.errors import LaunchError
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import read_argument
@@ -200,7 +203,13 @@ class Dispatcher:
     def _get_launcher(self, signature: Signature) -> Any:
         launcher = self._launchers.get(signature)
         if launcher is None:
-            made: Any = self._services.current_device().bind(self.definition, signature)
+            start = perf_counter()
+            device = self._services.current_device()
+            made: Any = device.bind(self.definition, signature)
+            if made.source:  # a GPU finds its image at the launch, and tells then
+                elapsed = (perf_counter() - start) * 1e3
+                text = format_signature(signature)
+                config.log("info", f"{self.__qualname__}({text}): {made.source}, {elapsed:.2f} ms")
             if not self._may_compile and hasattr(made, "may_compile"):
                 made.may_compile = False
             launcher = self._launchers.setdefault(signature, made)

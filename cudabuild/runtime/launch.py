@@ -70,10 +70,11 @@ def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_co
 
 def _no_image(request: ImageRequest) -> str:
     definition, device = request.definition, request.device
-    package = definition.module.partition(".")[0]
+    module = definition.module or "(no module)"  # a function made by exec may have none
+    package = module.partition(".")[0]
     number = f"{device.cc[0]}{device.cc[1]}"
     lines = [
-        f"no image of {definition.module}.{definition.qualname} for this device",
+        f"no image of {module}.{definition.qualname} for this device",
         f"  kernel:   {definition.qualname}({format_signature(request.signature)}), {request.index_width}-bit indices",
         f"  device:   {describe_device(device)}",
         *(f"  {note}" for note in request.notes),
@@ -114,6 +115,10 @@ class BoundKernel:
                     f"{static} bytes in the kernel itself\n  expected: what the device grants ({error})"
                 ) from None
             self.shared_allowed[ordinal] = size
+
+
+def _identity(image: KernelImage) -> tuple[Any, ...]:
+    return image.symbol, image.index_width, image.target, image.origin
 
 
 class GpuDevice:
@@ -287,12 +292,7 @@ class GpuLauncher:
     def _find_loaded(self, image: KernelImage) -> BoundKernel | None:
         """The same image if another device or width has loaded it: a library serves every context."""
         for bound in self._bound.values():
-            known = bound.image
-            if known is image or (known.symbol, known.target, known.origin) == (
-                image.symbol,
-                image.target,
-                image.origin,
-            ):
+            if bound.image is image or _identity(bound.image) == _identity(image):
                 return bound
         return None
 

@@ -169,7 +169,7 @@ def _scalar_value(kind: Type, value: Any) -> Any:
         import struct
 
         try:
-            struct.pack("e" if kind.bits == 16 else "f", number)
+            struct.pack("<e" if kind.bits == 16 else "<f", number)
         except OverflowError:
             return float("inf") if number > 0 else float("-inf")
     return number

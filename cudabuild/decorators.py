@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``@kernel`` and ``@device_function``, and the one place where the wings meet.
+
+A decorator joins a definition and a dispatcher, and costs microseconds. What the dispatcher needs later (the devices,
+the providers of images, the compiler's dumps) is :class:`Services`: each part is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from cudabuild.definition import DEFAULT_OPTIONS, OPTIONS, KernelDefinition, Options
+from cudabuild.errors import SettingError, nearest_name
+from cudabuild.runtime.dispatcher import Dispatcher
+from cudabuild.types import Type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from cudabuild.image.image import ImageProvider
+    from cudabuild.runtime.device import Device, DeviceChoice
+    from cudabuild.types import Signature
+
+__all__ = ["DeviceFunction", "Services", "current_device", "device_function", "kernel"]
+
+
+class DeviceFunction:
+    """A function for kernels to call, with its own options. Called on the host it is the Python function.
+
+    Attributes:
+        definition: what was written.
+        py_func: the Python function.
+    """
+
+    def __init__(self, definition: KernelDefinition) -> None:
+        function = definition.function
+        self.definition = definition
+        self.py_func = self.__wrapped__ = function
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.py_func(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<device function {self.__module__}.{self.__qualname__}>"
+
+
+def kernel(spec: Any = None, /, **options: Any) -> Any:
+    """Makes a kernel of a function: ``@kernel("float32, float32[::1]")``, or bare ``@kernel``.
+
+    Args:
+        spec: the argument types: a signature as text, a tuple of types, or a list of these. Without one, what the
+            annotations say; without those, the kernel is compiled for the arguments that it is launched with.
+        options: compile options (``fastmath=True`` …); any other name is a type variable of the signatures
+            (``T=(float32, float64)``).
+
+    Returns:
+        The decorator; with a function as ``spec``, its :class:`~cudabuild.runtime.dispatcher.Dispatcher`.
+
+    Raises:
+        SettingError: an option that does not exist or a value that it cannot have.
+    """
+    if type(spec) is FunctionType:
+        return Dispatcher(KernelDefinition(spec), SERVICES)
+    chosen, variables = _split_options(options) if options else (DEFAULT_OPTIONS, None)
+
+    def decorate(function: Any) -> Dispatcher:
+        if type(function) is not FunctionType:
+            _refuse("@kernel", function)
+        return Dispatcher(KernelDefinition(function, spec, variables, chosen), SERVICES)
+
+    return decorate
+
+
+def device_function(spec: Any = None, /, **options: Any) -> Any:
+    """Marks a function that kernels call. Undecorated ones can be called too; this one takes a signature and options.
+
+    Args:
+        spec, options: as for :func:`kernel`.
+    """
+    if type(spec) is FunctionType:
+        return DeviceFunction(KernelDefinition(spec, is_device=True))
+    chosen, variables = _split_options(options) if options else (DEFAULT_OPTIONS, None)
+
+    def decorate(function: Any) -> DeviceFunction:
+        if type(function) is not FunctionType:
+            _refuse("@device_function", function)
+        return DeviceFunction(KernelDefinition(function, spec, variables, chosen, is_device=True))
+
+    return decorate
+
+
+def _refuse(decorator: str, found: Any) -> None:
+    raise TypeError(
+        f"{decorator} on a {type(found).__name__}\n  found:    {found!r}\n  expected: a function written with def\n"
+        f"  do:       put {decorator} directly above the def, under other decorators"
+    )
+
+
+# options
+
+_SPECS = {spec.name: spec for spec in OPTIONS}
+
+
+def _split_options(given: Mapping[str, Any]) -> tuple[Options, dict[str, Sequence[Type]] | None]:
+    """Compile options and type variables."""
+    values = {}
+    variables: dict[str, Sequence[Type]] = {}
+    for name, value in given.items():
+        if name in _SPECS:
+            if not _is_legal(name, value):
+                raise SettingError(
+                    f"bad value of the kernel option {name}\n  found:    {value!r}\n  expected: {_SPECS[name].accepts}"
+                )
+            values[name] = value
+        elif isinstance(value, Type):
+            variables[name] = (value,)
+        elif isinstance(value, (tuple, list)) and value and all(isinstance(one, Type) for one in value):
+            variables[name] = tuple(value)
+        else:
+            near = nearest_name(name, _SPECS)
+            hint = f"\n  do:       did you mean {near!r}?" if near else ""
+            raise SettingError(
+                f"unknown kernel option\n  found:    {name}={value!r}\n  expected: one of {', '.join(_SPECS)}, "
+                f"or a type variable such as T=(float32, float64){hint}"
+            )
+    options = Options(values, frozenset(values)) if values else DEFAULT_OPTIONS
+    return options, variables or None
+
+
+def _is_legal(name: str, value: Any) -> bool:
+    if name in ("fastmath", "fma", "lineinfo"):
+        return isinstance(value, bool)
+    if name == "literals":
+        return bool(value == "weak")
+    if name == "opt":
+        return _is_number(value, 0, 3)
+    if name == "max_registers":
+        return value is None or _is_number(value, 16, 255)
+    if name == "launch_bounds":
+        if isinstance(value, tuple):
+            return (
+                1 <= len(value) <= 2 and _is_number(value[0], 1, 1024) and all(_is_number(n, 1, 32) for n in value[1:])
+            )
+        return value is None or _is_number(value, 1, 1024)
+    raise AssertionError(f"no check of the option {name}")
+
+
+def _is_number(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+# services
+
+
+class Services:
+    """What dispatchers need of the rest of the program, made at the first need."""
+
+    def __init__(self) -> None:
+        self._choice: DeviceChoice | None = None
+        self._providers: tuple[ImageProvider, ...] | None = None
+
+    def current_device(self) -> Device:
+        """Where kernels run; chosen once."""
+        if self._choice is None:
+            from cudabuild.runtime.device import DeviceChoice
+
+            self._choice = DeviceChoice(self._make_gpu, _make_cpu)
+        return self._choice.get()
+
+    def _make_gpu(self, driver: Any) -> Device:
+        from cudabuild.runtime.launch import GpuDevice
+
+        return GpuDevice(driver, self.providers)
+
+    def providers(self) -> tuple[ImageProvider, ...]:
+        """The providers of images, in the order in which they are asked."""
+        if self._providers is None:
+            from cudabuild.importer.binding import ShippedProvider
+
+            self._providers = (
+                ShippedProvider("cubin"),
+                _LateProvider("cached", _make_cached),
+                ShippedProvider("ptx"),
+                _LateProvider("compiled", _make_compiled),
+            )
+        return self._providers
+
+    def dump(
+        self, definition: KernelDefinition, signature: Signature, stage: str, target: str | None, index_width: int
+    ) -> str:
+        """The text of one stage of the compiler; the target is the device's own by default, sm_75 without a GPU."""
+        from cudabuild.compiler import dump
+        from cudabuild.target import parse_target
+
+        chosen = None
+        if target is not None:
+            chosen = parse_target(target)
+        elif stage not in ("source", "hir", "ir", "llvm"):
+            from cudabuild.jit import choose_target
+
+            device = self.current_device()
+            chosen = choose_target(device.info) if device.kind == "gpu" else parse_target("75")
+        return dump(definition, signature, stage, chosen, index_width)
+
+
+class _LateProvider:
+    """A provider that is imported when it is first asked: a shipped image must not pay for cache or compiler."""
+
+    def __init__(self, name: str, make: Callable[[], ImageProvider]) -> None:
+        self.name = name
+        self._make = make
+        self._provider: ImageProvider | None = None
+
+    def find(self, request: Any) -> Any:
+        """See ``ImageProvider``."""
+        if self._provider is None:
+            self._provider = self._make()
+        return self._provider.find(request)
+
+
+def _make_cpu() -> Device:
+    from cudabuild.cpu.device import CpuDevice
+
+    return CpuDevice()
+
+
+def _make_cached() -> ImageProvider:
+    from cudabuild.cache.provider import CacheProvider
+    from cudabuild.jit import get_cache, toolchain_of
+
+    return CacheProvider(get_cache(), toolchain_of)
+
+
+def _make_compiled() -> ImageProvider:
+    from cudabuild.jit import CompiledProvider
+
+    return CompiledProvider()
+
+
+#: Those of this process.
+SERVICES = Services()
+
+
+def current_device() -> Device:
+    """The device that kernels run on in this process.
+
+    Raises:
+        LaunchError: ``CUDABUILD_DEVICE=gpu`` and there is no GPU.
+    """
+    return SERVICES.current_device()

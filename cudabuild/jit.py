@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiling at run time: the provider that is asked last. Joins the compile wing, the cache and the driver's linker."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from cudabuild import config
+from cudabuild.cache.store import Cache
+from cudabuild.errors import SourceError, ToolError
+from cudabuild.fingerprint import compute_fingerprint, image_key
+from cudabuild.image.image import KernelImage
+from cudabuild.importer.binding import find_recorded_options
+from cudabuild.target import TARGETS, find_target, rank_targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cudabuild.definition import Options
+    from cudabuild.fingerprint import Fingerprint
+    from cudabuild.image.image import DeviceInfo, ImageRequest
+    from cudabuild.target import Target
+
+__all__ = ["CompiledProvider", "choose_target", "get_cache", "toolchain_of"]
+
+#: The label of the driver's linker in a toolchain.
+_DRIVER_LINKER = "driver linker"
+
+
+@cache
+def get_cache() -> Cache:
+    """This process's cache."""
+    return Cache.open()
+
+
+def choose_target(device: DeviceInfo) -> Target:
+    """What to compile for a device: its own cubin, else the best that it runs."""
+    ranked = rank_targets(device, [target for target in TARGETS.values() if not target.suffix])
+    target, reason = ranked[0]
+    if reason is not None:
+        raise ToolError(f"no target of this version of cudabuild runs on this device: {target.name} {reason}")
+    return target
+
+
+def toolchain_of(name: str) -> Mapping[str, str] | None:
+    """What would make the code of a target here, as in the image key; None where it cannot be made."""
+    target = find_target(name)
+    try:
+        return None if target is None else _find_tools(target)[0]
+    except ToolError:
+        return None
+
+
+def _find_tools(target: Target) -> tuple[dict[str, str], bool]:
+    """The toolchain for a target, and whether the driver links because nvJitLink is missing or too new for it.
+
+    Raises:
+        ToolError: a kernel cannot be compiled here at all.
+    """
+    try:
+        from cudabuild.backend import cubin
+    except ImportError as error:
+        raise ToolError(f"compiling a kernel needs llvmlite ({error}): pip install 'cudabuild[jit]'") from None
+    if target.is_ptx:
+        return cubin.toolchain(target), False
+    basis = cubin.toolchain(TARGETS[f"compute_{target.cc[0]}{target.cc[1]}"])
+    version = _driver_version()
+    try:
+        linker = cubin.find_linker(target)
+        if version is None or linker[0] * 1000 <= version:
+            return cubin.toolchain(target), False
+        obstacle = ToolError(f"nvJitLink {linker[0]} makes cubins for newer drivers than this one")
+    except ToolError as error:
+        obstacle = error
+    if version is None:
+        raise obstacle
+    return {**basis, _DRIVER_LINKER: str(version)}, True
+
+
+def _driver_version() -> int | None:
+    from cudabuild.runtime.driver import find_driver
+
+    driver, _ = find_driver()
+    return None if driver is None else driver.version()
+
+
+class CompiledProvider:
+    """Compiles, in the index width that is asked for; what it made is in the cache for the next process."""
+
+    name = "compiled"
+
+    def find(self, request: ImageRequest) -> KernelImage | None:
+        """The image for ``request``, or None with the reason appended to ``request.notes``.
+
+        Raises:
+            CompilationError: the kernel is wrong.
+        """
+        try:
+            return self._find(request)
+        except (ToolError, SourceError) as error:
+            request.notes.append(f"{self.name}: {error}")
+            return None
+
+    def _find(self, request: ImageRequest) -> KernelImage:
+        target = choose_target(request.device)
+        tools, by_driver = _find_tools(target)
+        options = find_recorded_options(request)
+        fingerprint = compute_fingerprint(request.definition, request.signature, options)
+
+        def make() -> KernelImage:
+            return _compile(request, target, options, fingerprint, tools if by_driver else None)
+
+        if config.get("images") == "none":
+            return make()
+        salt = config.get("cache_salt")
+        key = image_key(fingerprint, target, request.index_width, options, tools, salt)
+        return get_cache().build_once(key, target.name, make)
+
+
+def _compile(
+    request: ImageRequest,
+    target: Target,
+    options: Options,
+    fingerprint: Fingerprint,
+    driver_tools: dict[str, str] | None,
+) -> KernelImage:
+    """Compiles; with ``driver_tools``, to PTX, which the driver then links."""
+    from cudabuild.compiler import compile_image
+
+    made_for = target if driver_tools is None else TARGETS[f"compute_{target.cc[0]}{target.cc[1]}"]
+    image = compile_image(
+        request.definition, request.signature, target=made_for, index_width=request.index_width, options=options
+    )
+    if driver_tools is None:
+        return image
+    from cudabuild.runtime.driver import open_driver
+
+    driver = open_driver()
+    linked = KernelImage(
+        module=image.module,
+        qualname=image.qualname,
+        signature=image.signature,
+        fingerprint=image.fingerprint,
+        options=image.options,
+        kind="cubin",
+        target=target.name,
+        index_width=image.index_width,
+        symbol=image.symbol,
+        data=driver.link_ptx(bytes(image.data), image.symbol),
+        attributes={"minimum_driver": driver.version() // 1000 * 1000},
+        toolchain=driver_tools,
+    )
+    return linked.stamp(fingerprint)
