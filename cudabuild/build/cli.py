@@ -45,7 +45,8 @@ def run_build_verb(arguments: argparse.Namespace) -> int:
             command.inplace = out is None
             command.build_lib = out
             for name in ("archs", "ptx", "index", "jobs", "strict"):
-                setattr(command, name, getattr(arguments, name))
+                if getattr(arguments, name):  # else what setup.cfg says stays
+                    setattr(command, name, getattr(arguments, name))
             command.ensure_finalized()
             command.announce = lambda text, level=0: sys.stdout.write(f"{text}\n")
             command.run()

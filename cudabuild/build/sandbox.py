@@ -273,7 +273,10 @@ class Sandbox:
             return f"imports {module!r}, which talks to the outside: its results may differ where the kernel runs"
         if top in sys.stdlib_module_names:
             return ""
-        return f"imports {module!r}, which need not be there when a wheel is built"
+        return (
+            f"imports {module!r}, which need not be there when a wheel is built: take the value from a module of this "
+            "project, or name it in allow-imports of [tool.cudabuild] and in [build-system] requires"
+        )
 
 
 def _leaves_of(steps: Sequence[Step]) -> list[Leaf]:

@@ -88,11 +88,11 @@ def read_table(root: str) -> Mapping[str, Any] | None:
 def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> BuildSettings:
     """The settings for building a project.
 
-    Precedence: command line, environment, ``[tool.cudabuild]``, default.
+    Precedence: the command's options, environment, ``[tool.cudabuild]``, default.
 
     Args:
         root: the folder of pyproject.toml.
-        command_line: setting name -> what was written there.
+        command_line: setting name -> what was written as an option of ``build_cuda``, there or in setup.cfg.
 
     Raises:
         SettingError: an unknown key or a bad value; says where it stands.
@@ -108,7 +108,7 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
         name = setting.name
         written = (command_line or {}).get(name)
         if written is not None:
-            values[name], origins[name] = setting.check(written, f"--{setting.key}"), "the command line"
+            values[name], origins[name] = setting.check(written, f"--{setting.key}"), "the command's options"
         elif setting.variable and (config.environment(setting.variable) or "").strip():
             values[name], origins[name] = config.get(name), f"the environment variable {setting.variable}"
         elif name in table:

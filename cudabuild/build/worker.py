@@ -109,7 +109,8 @@ class Session:
         try:
             signatures = kernel.definition.signatures
         except CudabuildError as error:
-            where = f"{kernel.file}:{kernel.line}: {kernel.qualname}"
+            line = kernel.definition.function.__code__.co_firstlineno  # that of the first decorator
+            where = f"{kernel.file}:{line}: {kernel.qualname}"
             return FoundKernel(*place, error=f"{where}: {error}")
         if not signatures:
             return FoundKernel(*place, left=f"{kernel.file}:{kernel.line}: it declares no signature")

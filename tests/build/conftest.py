@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from build_helpers import Found, MakeProject, read_project
+from build_helpers import Found, MakeProject, Setuptools, read_project
 
 from cudabuild.build.project import Project
 
@@ -41,3 +41,8 @@ def make_project(tmp_path: Path) -> MakeProject:
 def discover(make_project: MakeProject) -> Callable[..., Found]:
     """``discover(pkg__mod="text")``: what is found in such a project."""
     return lambda **modules: Found(make_project(**modules))
+
+
+@pytest.fixture(scope="session")
+def setuptools(tmp_path_factory: pytest.TempPathFactory) -> Setuptools:
+    return Setuptools(tmp_path_factory.mktemp("metadata"))

@@ -70,7 +70,7 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(load_settings(root)) == ["sm_80", "sm_86"]
     assert dict(load_settings(root).origins)["archs"] == "the environment variable CUDABUILD_ARCHS"
     assert names(load_settings(root, {"archs": "90 100"})) == ["sm_90", "sm_100"]
-    assert dict(load_settings(root, {"archs": "90"}).origins)["archs"] == "the command line"
+    assert dict(load_settings(root, {"archs": "90"}).origins)["archs"] == "the command's options"
 
 
 @pytest.mark.parametrize(
