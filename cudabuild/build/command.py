@@ -3,27 +3,24 @@
 
 A sub-command of ``build`` (see ``hooks.py``), after ``build_py``. It follows ``setuptools.command.build.SubCommand``:
 outputs, their mapping into the source tree and the source files are told without building anything.
+
+setuptools imports this module for every project with a pyproject.toml, wherever cudabuild is installed (it looks at the
+options of all commands): what the work needs is imported when there is work.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from setuptools import Command
 from setuptools.errors import BaseError
 
-from cudabuild.build.discover import find_candidates
-from cudabuild.build.execute import run_build
-from cudabuild.build.plan import Artefacts, find_artefacts
-from cudabuild.build.project import ModuleFile, Project
-from cudabuild.build.report import Meter, format_errors, format_summary
-from cudabuild.build.settings import BuildSettings, load_settings
-from cudabuild.build.slice import Slicer
-from cudabuild.build.write import write_packages
-from cudabuild.errors import CudabuildError
-from cudabuild.image.index import INDEX_NAME
+if TYPE_CHECKING:
+    from cudabuild.build.plan import Artefacts
+    from cudabuild.build.project import Project
+    from cudabuild.build.settings import BuildSettings
 
 __all__ = ["build_cuda"]
 
@@ -53,7 +50,6 @@ class build_cuda(Command):
         self.index: str | None = None
         self.jobs: str | None = None
         self.strict: Any = None
-        self._artefacts: dict[str, list[tuple[Artefacts, str]]] = {}
 
     def finalize_options(self) -> None:
         """Takes the build folder from ``build_py``: the modules' own, in mixed projects too."""
@@ -65,6 +61,11 @@ class build_cuda(Command):
         Raises:
             setuptools.errors.BaseError: a setting or a kernel is wrong; with everything that is.
         """
+        from cudabuild.build.execute import run_build
+        from cudabuild.build.report import Meter, format_errors, format_summary
+        from cudabuild.build.write import write_packages
+        from cudabuild.errors import CudabuildError
+
         meter = Meter()
         try:
             project, settings = self._project(), self._settings()
@@ -74,13 +75,14 @@ class build_cuda(Command):
             written = write_packages(project, result, self._place, in_tree=self._is_in_tree)
         except CudabuildError as error:
             raise BaseError(str(error)) from None
-        self._artefacts.clear()
         for line in format_summary(result, written, settings, meter.seconds):
             self.announce(f"cudabuild: {line}", level=logging.INFO)
 
     # What is where
 
     def _project(self) -> Project:
+        from cudabuild.build.project import ModuleFile, Project
+
         root = os.getcwd()
         files = {}
         build_py = self.get_finalized_command("build_py")
@@ -91,6 +93,8 @@ class build_cuda(Command):
         return Project(root, files)
 
     def _settings(self) -> BuildSettings:
+        from cudabuild.build.settings import load_settings
+
         names = ("archs", "ptx", "index", "jobs")
         written: dict[str, Any] = {name: getattr(self, name) for name in names}
         written["strict"] = True if self.strict else None
@@ -115,6 +119,11 @@ class build_cuda(Command):
 
     def _find_files(self) -> list[tuple[Artefacts, str]]:
         """(package, file name) of everything that a build writes, from a scan of the sources alone."""
+        from cudabuild.build.discover import find_candidates
+        from cudabuild.build.plan import find_artefacts
+        from cudabuild.build.slice import Slicer
+        from cudabuild.image.index import INDEX_NAME
+
         project, settings = self._project(), self._settings()
         candidates, _ = find_candidates(Slicer(project))
         owners = {find_artefacts(project, one.module) for one in candidates if settings.includes(one.module)}

@@ -213,7 +213,7 @@ def test_other_projects_are_not_touched(tiny: Path, tmp_path: Path, setuptools: 
         "print('loaded', [m for m in sys.modules if m.startswith('cudabuild.') and not m.startswith('cudabuild.imp')])"
     )
     output = setuptools.python("-c", code, cwd=tiny)
-    assert "loaded ['cudabuild.build', 'cudabuild.build.hooks']" in output
+    assert "loaded ['cudabuild.build', 'cudabuild.build.hooks', 'cudabuild.build.command']" in output
     (wheel,) = tiny.glob("*.whl")
     assert not [name for name in zipfile.ZipFile(wheel).namelist() if "_cudabuild" in name]
 
