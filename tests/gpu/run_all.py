@@ -73,7 +73,7 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
         ),
         "sample": ([machine.lean, "-m", "cudabuild_sample"], {**plain, "CUDABUILD_LOG": "info"}, 60),
         "no_llvmlite": ([sys.executable, EXPERIMENTS / "no_llvmlite.py", "--wheels", machine.wheels], plain, 120),
-        "tests": ([machine.full, "-m", "pytest", *PYTEST, "tests"], checkout, 180),
+        "tests": ([machine.full, "-m", "pytest", *PYTEST, CHECKOUT / "tests"], checkout, 180),
         "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
@@ -140,7 +140,7 @@ def run_part(name: str, command: list[str | Path], environment: dict[str, str], 
             done = subprocess.run(
                 [str(part) for part in command],
                 env=environment,
-                cwd=CHECKOUT,
+                cwd=CHECKOUT / "tests",  # not the checkout: what is installed must not be hidden by the sources there
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 timeout=limit,
