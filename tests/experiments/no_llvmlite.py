@@ -162,7 +162,7 @@ def try_compiled(report: Report, python: Path, folder: Path, gpu: bool) -> None:
 def try_neither(report: Report, python: Path, folder: Path, gpu: bool) -> None:
     status, _, errors, _ = sample(python, folder / "cache3")
     report.check("neither: an error", status != 0)
-    words = ["pip install", "compute capability", "shipped:"] if gpu else ["pip install", "llvmlite"]
+    words = ["pip install", "compute capability", "ships"] if gpu else ["pip install", "llvmlite"]
     report.check("neither: it lists what ships, the device and the ways out", all(word in errors for word in words))
     show(report, errors)
 
