@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudabuild import config
+from cudabuild.build.native import find_native_ccs
 from cudabuild.errors import SettingError, TargetError
 from cudabuild.target import Target, parse_archs
 
@@ -135,6 +136,6 @@ def _targets(values: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[Tar
     if ptx in (["lowest"], ["newest"], ["none"]):
         ptx = ptx[0]
     try:
-        return tuple(parse_archs(archs, ptx))
+        return tuple(parse_archs(archs, ptx, native=find_native_ccs))
     except TargetError as error:
         raise TargetError(f"{error}\n  where:    archs from {origins['archs']}, ptx from {origins['ptx']}") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import sys
 import time
 import traceback
@@ -24,7 +25,7 @@ from cudabuild.build.settings import BuildSettings
 from cudabuild.build.slice import Slicer
 from cudabuild.cache.store import Cache
 from cudabuild.definition import KernelDefinition, Options
-from cudabuild.errors import CompilationError, CudabuildError, Diagnostic, Location
+from cudabuild.errors import CompilationError, CudabuildError, Diagnostic, Location, ToolError
 from cudabuild.image.image import KernelImage
 from cudabuild.target import TARGETS, Target
 from cudabuild.types.signature import Signature, format_signature
@@ -131,6 +132,8 @@ class Session:
             result.images, result.cached = self._images(definition, signature, task)
         except CompilationError as error:
             result.errors = tuple(str(self._relative(diagnostic)) for diagnostic in error.diagnostics)
+        except ToolError as error:
+            result.errors = (str(error),)  # the same for all kernels, so told once
         except CudabuildError as error:
             result.errors = (f"{task}: {error}",)
         except Exception:
@@ -255,6 +258,7 @@ def receive(stream: IO[bytes]) -> Any:
 
 def main() -> None:
     """Serves one parent process until it closes our standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it ends us
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a slice prints must not stand between our answers

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cudabuild.build import settings as settings_module
+from cudabuild.build.native import find_native_ccs
 from cudabuild.build.settings import BuildSettings, load_settings, read_table
 from cudabuild.errors import SettingError, TargetError
 
@@ -114,6 +116,19 @@ def test_an_unknown_architecture_says_where_it_stands(tmp_path: Path, monkeypatc
     with pytest.raises(TargetError, match=re.escape("archs from the environment variable CUDABUILD_ARCHS")) as caught:
         load_settings(root)
     assert "found:    '91'" in str(caught.value)
+
+
+def test_native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write(tmp_path, '[tool.cudabuild]\narchs = ["native"]\nptx = "none"\n')
+    monkeypatch.setattr(settings_module, "find_native_ccs", lambda: [(9, 0), (12, 1)])
+    assert names(load_settings(root)) == ["sm_90", "sm_121"]
+    monkeypatch.setattr(settings_module, "find_native_ccs", list)
+    with pytest.raises(TargetError, match="no GPU to build for"):
+        load_settings(root)
+
+
+def test_the_gpus_of_this_machine_are_asked_for_in_another_process() -> None:
+    assert all(7 <= major <= 13 and 0 <= minor <= 9 for major, minor in find_native_ccs())
 
 
 @pytest.mark.parametrize("text", [None, "", "[tool.other]\nname = 'cudabuild'\n"])
