@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-__all__ = ["Golden"]
+from golden_files import Golden
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -54,24 +53,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason is not None:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=f"no device: {reason}"))
-
-
-class Golden:
-    """Compares text with a file below ``tests/golden``; ``--update-golden`` rewrites the file instead."""
-
-    def __init__(self, folder: Path, update: bool) -> None:
-        self.folder = folder
-        self.update = update
-
-    def check(self, name: str, text: str) -> None:
-        """Fails, showing the difference, unless ``text`` is what the golden file ``name`` holds."""
-        path = self.folder / name
-        text = text.rstrip("\n") + "\n"
-        if self.update:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
-        assert path.is_file(), f"no golden file {path.name}: run pytest with --update-golden and read what it wrote"
-        assert text == path.read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import wrong_kernels
-from conftest import Golden
+from golden_files import Golden
 
 from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CompilationError, SignatureError, TargetError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, example, given, settings
 from interpret import run_python
-from programs import FOOTER, HEADER, kernels
+from kernel_texts import FOOTER, HEADER, kernels
 
 from cudabuild.cpu.device import CpuDevice
 from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition
