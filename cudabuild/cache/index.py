@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Entry", "Index", "format_index", "parse_index"]
+__all__ = ["Entry", "Index", "format_index", "keep_newest", "parse_index"]
 
 _MAGIC = b"\x93CUIX\r\n\x1a"
 _SCHEMA = 1
@@ -132,12 +132,17 @@ def parse_index(data: bytes) -> Index:
     return Index(data, tuple(_SEGMENT.unpack_from(data, at)[0] for at in places), count, entries)
 
 
-def format_index(entries: Iterable[Entry]) -> bytes:
-    """The bytes of an index; of several entries with one image key the newest stays."""
+def keep_newest(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries by image key; of several with one key the newest."""
     newest: dict[bytes, Entry] = {}
     for entry in sorted(entries, key=lambda entry: (entry.sequence, entry.segment)):
         newest[entry.key] = entry
-    kept = [newest[key] for key in sorted(newest)]
+    return [newest[key] for key in sorted(newest)]
+
+
+def format_index(entries: Iterable[Entry]) -> bytes:
+    """The bytes of an index; of several entries with one image key the newest stays."""
+    kept = keep_newest(entries)
     segments = sorted({entry.segment for entry in kept})
     place_of = {segment: place for place, segment in enumerate(segments)}
     numbers = range(len(kept))

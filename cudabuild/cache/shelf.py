@@ -13,7 +13,7 @@ import os
 import time
 
 from cudabuild import config
-from cudabuild.cache.index import Entry, Index, format_index, parse_index
+from cudabuild.cache.index import Entry, Index, format_index, keep_newest, parse_index
 from cudabuild.cache.locks import hold_lock
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.archive import Archive, Record, name_key, write_archive
@@ -169,9 +169,8 @@ class Shelf:
             if not held:
                 self._unlink(segment)
                 return False
-            entries = self._current_entries()
-            entries += self._entries_of(segment)
-            self._replace_index(self._merge(entries))
+            entries = keep_newest(self._current_entries() + self._entries_of(segment))
+            self._replace_index(self._merge(entries), segment)
         return True
 
     def remove(self, segments: Iterable[int]) -> None:
@@ -268,12 +267,12 @@ class Shelf:
                 return [entry for entry in entries if entry.segment not in group] + moved
         return entries
 
-    def _replace_index(self, entries: list[Entry]) -> None:
-        """Puts a new index in place, then removes what it no longer needs."""
+    def _replace_index(self, entries: list[Entry], *written: int) -> None:
+        """Puts a new index in place, then removes the segments that it no longer needs; ``written`` are new ones."""
         data = format_index(entries)
         path = os.path.join(self.folder, _INDEX)
         temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-        before = set(self._index.segments)
+        before = {*self._index.segments, *written}
         try:
             with open(temporary, "wb") as stream:
                 stream.write(data)

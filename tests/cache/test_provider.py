@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cached provider: what it answers, and why it does not."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from image_making import make_image
+
+from cudabuild import config
+from cudabuild.cache.provider import CacheProvider
+from cudabuild.cache.store import Cache
+from cudabuild.definition import KernelDefinition, Options
+from cudabuild.fingerprint import compute_fingerprint, image_key
+from cudabuild.image.image import DeviceInfo, ImageRequest, KernelImage
+from cudabuild.target import parse_target
+from cudabuild.types import float32
+
+SIGNATURE = (float32[::1],)
+TOOLS = {"llvm": "22.1", "nvjitlink": "12.9"}
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(config, "_warned", set())
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(str(tmp_path / "cache"))
+
+
+def load(folder: Path, text: str = "N = 4\ndef k(x): x[0] = N\n", name: str = "") -> ModuleType:
+    name = name or f"provided_{next(_numbers)}"
+    (folder / f"{name}.py").write_text(text, "utf-8")
+    importlib.invalidate_caches()
+    sys.modules.pop(name, None)
+    return importlib.import_module(name)
+
+
+def keep(cache: Cache, module: ModuleType, target: str = "sm_90", width: int = 32, **changes: Any) -> KernelImage:
+    tools = changes.pop("toolchain", TOOLS)
+    fingerprint = compute_fingerprint(KernelDefinition(module.k), SIGNATURE)
+    image = make_image(
+        "k", signature="float32[::1]", fingerprint=fingerprint.digest, target=target, index_width=width,
+        toolchain=tools, **changes,
+    ).stamp(fingerprint)  # fmt: skip
+    image.key = image_key(fingerprint, parse_target(target), width, Options({}), tools)
+    cache.publish(image)
+    return image
+
+
+class Asked:
+    def __init__(self, module: ModuleType, cc: tuple[int, int] = (9, 0), width: int = 32) -> None:
+        self.count = 0
+        self.definition = KernelDefinition(module.k)
+        self.request = ImageRequest(self.definition, SIGNATURE, DeviceInfo(cc, 13000), width, self.fingerprint)
+
+    def fingerprint(self) -> bytes:
+        self.count += 1
+        return compute_fingerprint(self.definition, SIGNATURE).digest
+
+
+def test_a_hit_needs_no_fingerprint(tmp_path: Path, cache: Cache) -> None:
+    module = load(tmp_path)
+    kept = keep(cache, module)
+    asked = Asked(module)
+    image = CacheProvider(Cache(cache.root)).find(asked.request)
+    assert image is not None
+    assert (bytes(image.data), image.source, asked.count) == (kept.data, "cached cubin sm_90", 0)
+    assert asked.request.notes == []
+
+
+def test_an_empty_cache(tmp_path: Path, cache: Cache) -> None:
+    asked = Asked(load(tmp_path))
+    assert CacheProvider(cache).find(asked.request) is None
+    assert asked.request.notes == ["cache: holds nothing for this device"]
+
+
+def test_a_changed_kernel_is_a_miss_with_its_reason(tmp_path: Path, cache: Cache) -> None:
+    module = load(tmp_path)
+    keep(cache, module)
+    module.N = 5
+    asked = Asked(module)
+    assert CacheProvider(cache).find(asked.request) is None
+    assert asked.request.notes == ["cache: sm_90 N was 4 when built and is 5 now"]
+
+
+def test_the_best_target_of_the_device(tmp_path: Path, cache: Cache) -> None:
+    module = load(tmp_path)
+    for target in ("sm_80", "sm_86", "sm_90", "compute_75"):
+        keep(cache, module, target)
+
+    def target_for(cc: tuple[int, int]) -> str | None:
+        image = CacheProvider(cache).find(Asked(module, cc).request)
+        return image.target if image is not None else None
+
+    assert [target_for(cc) for cc in ((9, 0), (8, 6), (8, 0), (8, 9), (7, 5))] == [
+        "sm_90", "sm_86", "sm_80", "sm_86", None,
+    ]  # fmt: skip
+
+
+def test_a_64_bit_image_serves_any_launch_and_not_the_other_way_round(tmp_path: Path, cache: Cache) -> None:
+    module = load(tmp_path)
+    keep(cache, module, width=32)
+    asked = Asked(module, width=64)
+    assert CacheProvider(cache).find(asked.request) is None
+    assert asked.request.notes == ["cache: sm_90 has 32-bit indices only; this launch needs 64"]
+    keep(cache, module, width=64)
+    widths = []
+    for width in (32, 64):
+        image = CacheProvider(cache).find(Asked(module, width=width).request)
+        assert image is not None
+        widths.append(image.index_width)
+    assert widths == [32, 64]
+
+
+def test_another_toolchain_is_a_miss_where_there_is_a_compiler(tmp_path: Path, cache: Cache) -> None:
+    module = load(tmp_path)
+    keep(cache, module)
+    asked = Asked(module)
+    newer = {**TOOLS, "llvm": "23.0"}
+    assert CacheProvider(cache, lambda target: newer).find(asked.request) is None
+    assert asked.request.notes == ["cache: sm_90 holds it made by another toolchain"]
+    keep(cache, module, toolchain=newer, data=b"newer")
+    image = CacheProvider(cache, lambda target: newer).find(Asked(module).request)
+    assert image is not None
+    assert bytes(image.data) == b"newer"
+    image = CacheProvider(cache, lambda target: TOOLS).find(Asked(module).request)
+    assert image is not None
+    assert bytes(image.data) != b"newer"
+
+
+@pytest.mark.parametrize("toolchain", [None, lambda target: None])
+def test_without_a_compiler_the_newest_is_taken(tmp_path: Path, cache: Cache, toolchain: Any) -> None:
+    module = load(tmp_path)
+    for version in ("22.1", "24.0", "23.0"):
+        keep(cache, module, toolchain={"llvm": version}, data=version.encode())
+    image = CacheProvider(cache, toolchain).find(Asked(module).request)
+    assert image is not None
+    assert bytes(image.data) == b"23.0"
+
+
+@pytest.mark.parametrize("policy", ["shipped", "ptx", "none"])
+def test_policies_that_leave_the_cache_out(
+    tmp_path: Path, cache: Cache, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load(tmp_path)
+    keep(cache, module)
+    monkeypatch.setenv("CUDABUILD_IMAGES", policy)
+    asked = Asked(module)
+    assert CacheProvider(cache).find(asked.request) is None
+    assert asked.request.notes == [f"cache: not used (CUDABUILD_IMAGES={policy})"]
+
+
+def test_damaged_bytes_are_a_miss_and_the_next_best_is_taken(
+    tmp_path: Path, cache: Cache, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = load(tmp_path)
+    keep(cache, module, "sm_86")
+    keep(cache, module, "sm_80", data=b"whole" * 9)
+    (path,) = Path(cache.root or "", "sm_86").glob("seg-*")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    image = CacheProvider(Cache(cache.root)).find(Asked(module, (8, 6)).request)
+    assert image is not None
+    assert image.target == "sm_80"
+    assert capsys.readouterr().err.count("\n") == 1
