@@ -73,8 +73,9 @@ def test_all_lists_what_exists(name: str) -> None:
     tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8"))
     if name.endswith("__main__") or not any(isinstance(n, ast.stmt) and not is_docstring(n) for n in tree.body):
         return  # an empty package, or the command line: nothing to import from there
-    assigned = {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
-    assert "__all__" in assigned, f"{name} has no __all__"
+    plain = {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    annotated = {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    assert "__all__" in plain | annotated, f"{name} has no __all__"
     module = importlib.import_module(name)
     missing = [public for public in module.__all__ if not hasattr(module, public)]
     assert not missing, f"{name}.__all__ names {missing}, which do not exist"

@@ -105,6 +105,7 @@ def host_triple() -> str:
 
 
 def host_processor() -> str:
+    """The name of this computer's processor, as LLVM calls it."""
     return str(_binding().get_host_cpu_name())
 
 
@@ -158,6 +159,7 @@ class BitcodeLibrary:
 
 
 def read_bitcode(data: bytes) -> BitcodeLibrary:
+    """The functions and variables of an LLVM bitcode file."""
     return BitcodeLibrary(data)
 
 

@@ -96,6 +96,7 @@ def _fold_floats(operator: str, left: float, right: float) -> float | None:
 
 
 def fold_compare(operator: str, left: Any, right: Any) -> bool:
+    """The comparison of two constants."""
     return bool(
         {
             "==": left == right, "!=": left != right, "<": left < right,

@@ -52,6 +52,8 @@ class TupleOperand:
 
 @dataclass(frozen=True, eq=False)
 class SliceOperand:
+    """``start:stop:step`` as an index."""
+
     start: Operand | None
     stop: Operand | None
     step: Operand | None
@@ -112,6 +114,7 @@ Operand: TypeAlias = (
 
 
 def is_const(operand: Operand) -> bool:
+    """Whether the operand is a constant of the kernel's own."""
     return isinstance(operand, Instr) and operand.op == "const"
 
 

@@ -30,6 +30,7 @@ __all__ = ["is_weak", "join_types", "promote"]
 
 
 def is_weak(kind: Type) -> bool:
+    """Whether a number of this type takes the other operand's type."""
     return isinstance(kind, (WeakInteger, WeakFloat))
 
 

@@ -46,6 +46,8 @@ class HirInstr:
 
 @dataclass(eq=False)
 class HirBlock:
+    """A basic block of the untyped form."""
+
     name: str
     instructions: list[HirInstr] = field(default_factory=list)
     predecessors: list[HirBlock] = field(default_factory=list)

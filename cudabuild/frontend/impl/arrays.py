@@ -29,6 +29,7 @@ _ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "dtype")
 
 
 def array_attribute(context: Context, array: Value, name: str) -> Operand:
+    """``array.shape``, ``.size``, ``.ndim`` and what else an array has."""
     kind = array.type
     assert isinstance(kind, Array)
     if name == "shape":
@@ -60,6 +61,7 @@ def dim(context: Context, array: Value, axis: int) -> Value:
 
 
 def get_item(context: Context, base: Operand, index: Operand) -> Operand:
+    """``base[index]``: an element of an array or a tuple, or a view."""
     elements = context.elements(base)
     if elements is not None:
         return _tuple_item(context, base, elements, index)
@@ -74,6 +76,7 @@ def get_item(context: Context, base: Operand, index: Operand) -> Operand:
 
 
 def set_item(context: Context, base: Operand, index: Operand, value: Operand) -> None:
+    """``base[index] = value``."""
     if context.elements(base) is not None:
         raise Refusal(
             "assignment to an element of a tuple",

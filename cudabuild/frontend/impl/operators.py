@@ -48,6 +48,7 @@ _LONGEST_CHAIN = 16
 
 
 def unary(context: Context, operator: str, operand: Operand) -> Operand:
+    """``-x``, ``+x``, ``~x``, ``not x``."""
     if operator == "not":
         value = context.truth(operand)
         if is_const(value):
@@ -71,6 +72,7 @@ def unary(context: Context, operator: str, operand: Operand) -> Operand:
 
 
 def binary(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
+    """``left operator right``, for numbers and tuples."""
     first, second = context.elements(left), context.elements(right)
     if operator == "+" and first is not None and second is not None:
         return TupleOperand((*first, *second))
@@ -230,6 +232,7 @@ def logical(context: Context, operator: str, left: Operand, right: Operand) -> O
 
 
 def compare(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
+    """One comparison of a chain."""
     if operator in ("is", "is not"):
         return _identity(context, operator, left, right)
     if operator in ("in", "not in"):
