@@ -9,7 +9,7 @@ from cudabuild import config
 from cudabuild.cache.store import Cache
 from cudabuild.errors import SourceError, ToolError
 from cudabuild.fingerprint import compute_fingerprint, image_key
-from cudabuild.image.image import KernelImage
+from cudabuild.image.image import DeviceInfo, KernelImage
 from cudabuild.importer.binding import find_recorded_options
 from cudabuild.target import TARGETS, find_target, rank_targets
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cudabuild.definition import Options
     from cudabuild.fingerprint import Fingerprint
-    from cudabuild.image.image import DeviceInfo, ImageRequest
+    from cudabuild.image.image import ImageRequest
     from cudabuild.target import Target
 
 __all__ = ["CompiledProvider", "choose_target", "get_cache", "toolchain_of"]
@@ -35,8 +35,11 @@ def get_cache() -> Cache:
 
 
 def choose_target(device: DeviceInfo) -> Target:
-    """What to compile for a device: its own cubin, else the best that it runs."""
-    ranked = rank_targets(device, [target for target in TARGETS.values() if not target.suffix])
+    """What to compile for a device: its own cubin, else the best that it runs, however old its driver is.
+
+    A driver that is too old for nvJitLink's cubins links the PTX itself.
+    """
+    ranked = rank_targets(DeviceInfo(device.cc, 1 << 30), [target for target in TARGETS.values() if not target.suffix])
     target, reason = ranked[0]
     if reason is not None:
         raise ToolError(f"no target of this version of cudabuild runs on this device: {target.name} {reason}")
@@ -60,16 +63,17 @@ def _find_tools(target: Target) -> tuple[dict[str, str], bool]:
     """
     try:
         from cudabuild.backend import cubin
+        from cudabuild.compiler import toolchain
     except ImportError as error:
         raise ToolError(f"compiling a kernel needs llvmlite ({error}): pip install 'cudabuild[jit]'") from None
     if target.is_ptx:
-        return cubin.toolchain(target), False
-    basis = cubin.toolchain(TARGETS[f"compute_{target.cc[0]}{target.cc[1]}"])
+        return toolchain(target), False
+    basis = toolchain(TARGETS[f"compute_{target.cc[0]}{target.cc[1]}"])
     version = _driver_version()
     try:
         linker = cubin.find_linker(target)
         if version is None or linker[0] * 1000 <= version:
-            return cubin.toolchain(target), False
+            return toolchain(target), False
         obstacle = ToolError(f"nvJitLink {linker[0]} makes cubins for newer drivers than this one")
     except ToolError as error:
         obstacle = error
