@@ -38,15 +38,15 @@ class Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See :meth:`importlib.abc.MetaPathFinder.find_spec`."""
-        if "." in name:
+        if path is not None:  # a submodule
             return None
-        behind = False
-        for finder in sys.meta_path:
-            if not behind:
-                behind = finder is self
+        finders = sys.meta_path
+        for finder in finders[finders.index(self) + 1 :]:
+            try:
+                find_spec = finder.find_spec
+            except AttributeError:  # of the time before specs
                 continue
-            find_spec = getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = find_spec(name, path, target) if find_spec is not None else None
+            spec = find_spec(name, None, target)
             if spec is not None:
                 if spec.submodule_search_locations and spec.origin is not None:
                     _note(spec)

@@ -55,6 +55,11 @@ class _Code:
         self.symbols = symbols
 
 
+class _AnySymbols(dict[str, tuple[str, "Callable[..., None]"]]):
+    def __missing__(self, symbol: str) -> tuple[str, Callable[..., None]]:
+        return "", lambda: None
+
+
 _SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8, "P": 8, "e": 2, "f": 4, "d": 8}
 
 
@@ -68,6 +73,7 @@ class FakeDriver:
         calls: name of every other call, in order.
         fail_next: results that the next launches give instead of running.
         loaded: libraries that are loaded now.
+        takes_any_code: code that was not registered loads too, and does nothing.
     """
 
     CUresult = CUresult
@@ -82,6 +88,7 @@ class FakeDriver:
         self.calls: list[str] = []
         self.fail_next: list[CUresult] = []
         self.loaded: dict[int, _Code] = {}
+        self.takes_any_code = False
         self.memory: dict[int, Any] = {}
         self.max_shared: dict[int, int] = {}
         self._codes: dict[bytes, _Code] = {}
@@ -108,7 +115,7 @@ class FakeDriver:
     def cuDriverGetVersion(self) -> tuple[Any, ...]:
         return OK, self.driver_version
 
-    def cuGetErrorString(self, result: CUresult) -> tuple[Any, ...]:
+    def cuGetErrorString(self, result: Any) -> tuple[Any, ...]:
         return OK, f"text of {result.name}".encode()
 
     def cuDeviceGetCount(self) -> tuple[Any, ...]:
@@ -146,6 +153,8 @@ class FakeDriver:
     def cuLibraryLoadData(self, data: Any, *options: Any) -> tuple[Any, ...]:
         self.calls.append("cuLibraryLoadData")
         code = self._codes.get(bytes(data).rstrip(b"\0"))
+        if code is None and self.takes_any_code:
+            code = _Code(None, _AnySymbols())
         if code is None:
             return CUresult.CUDA_ERROR_INVALID_IMAGE, None
         handle = self._handle()
@@ -153,7 +162,9 @@ class FakeDriver:
         return OK, handle
 
     def cuLibraryGetKernel(self, library: int, symbol: bytes) -> tuple[Any, ...]:
-        if symbol.decode() not in self.loaded[library].symbols:
+        try:
+            self.loaded[library].symbols[symbol.decode()]
+        except KeyError:
             return CUresult.CUDA_ERROR_NOT_FOUND, None
         handle = self._handle()
         self._kernels[handle] = (library, symbol.decode())
@@ -193,7 +204,7 @@ class FakeDriver:
         formats, body = code.symbols[symbol]
         launch = Launch(symbol, (gx, gy, gz), (bx, by, bz), shared, int(stream or 0))
         launch.device = context - 100
-        pointers = (ctypes.c_void_p * len(formats)).from_address(address)
+        pointers = (ctypes.c_size_t * len(formats)).from_address(address)
         launch.parameters = [_read(pointers[i], form) for i, form in enumerate(formats)]
         self.launches.append(launch)
         body(*launch.parameters)

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""However a module came to life, its kernels find the images that its package ships."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from package_kit import KERNEL, START, build_archives, run, write_files
+
+SHIPPED = "shipped cubin sm_90"
+
+#: Another kernel, of another meaning: one that differs in its name only would be found by its fingerprint.
+OTHER = KERNEL.replace("scale", "other").replace("* SCALE", "+ SCALE")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a package ``pkg``: a kernel in ``pkg.sub`` and one in ``pkg`` itself, archives beside."""
+    root = write_files(
+        tmp_path_factory.mktemp("site"),
+        {
+            "pkg/__init__.py": KERNEL + "\nfrom pkg import sub\n",
+            "pkg/sub.py": KERNEL,
+            "pkg/inner/__init__.py": "",
+            "pkg/inner/deep.py": KERNEL,
+            "pkg/__main__.py": "from pkg.sub import scale\n",
+        },
+    )
+    build_archives(root, "pkg/_cudabuild", "pkg", "pkg.sub", "pkg.inner.deep")
+    return root
+
+
+class TestNamed:
+    """The roads that the architecture names."""
+
+    def test_package_whose_init_is_the_first_importer_of_cudabuild(self, site: Path) -> None:
+        code = "assert 'cudabuild' not in sys.modules; import pkg; print(source(pkg.scale), source(pkg.sub.scale))"
+        assert run(code, site) == f"{SHIPPED} {SHIPPED}"
+
+    def test_package_imported_after_cudabuild(self, site: Path) -> None:
+        code = """
+            import cudabuild, pkg
+            assert pkg.__spec__.cudabuild_archives.endswith("pkg/_cudabuild")
+            print(source(pkg.scale))
+        """
+        assert run(code, site) == SHIPPED
+
+    def test_import_of_a_submodule_first(self, site: Path) -> None:
+        assert run("import pkg.sub; print(source(pkg.sub.scale))", site) == SHIPPED
+        assert run("import pkg.inner.deep as deep; print(source(deep.scale))", site) == SHIPPED
+
+    def test_launch_while_the_module_is_still_executing(self, tmp_path: Path) -> None:
+        files = {"pkg/__init__.py": KERNEL + "\nimport launcher\nSOURCE = launcher.source(scale)\n"}
+        launcher = "def source(kernel): return None\n"
+        root = write_files(tmp_path, {**files, "launcher.py": launcher})
+        build_archives(root, "pkg/_cudabuild", "pkg")
+        code = """
+            import types
+            launcher = types.ModuleType("launcher")
+            launcher.source = source
+            sys.modules["launcher"] = launcher
+            import pkg
+            print(pkg.SOURCE)
+        """
+        assert run(code, root) == SHIPPED
+
+    def test_reload(self, site: Path) -> None:
+        code = """
+            import importlib, pkg.sub
+            before = pkg.sub.scale
+            first = source(before)
+            importlib.reload(pkg.sub)
+            assert pkg.sub.scale is not before
+            print(first, source(pkg.sub.scale), source(before))
+            importlib.reload(pkg)
+            print(source(pkg.scale))
+        """
+        assert run(code, site).split("\n") == [f"{SHIPPED} {SHIPPED} {SHIPPED}", SHIPPED]
+
+    def test_runpy(self, site: Path) -> None:
+        code = """
+            import runpy
+            print(source(runpy.run_module("pkg.sub", run_name="__main__")["scale"]))
+            print(source(runpy.run_module("pkg.sub")["scale"]))
+            print(source(runpy.run_module("pkg.inner.deep", alter_sys=True)["scale"]))
+        """
+        assert run(code, site).split("\n") == [SHIPPED] * 3
+
+    def test_runpy_path_and_script(self, site: Path) -> None:
+        """A file run by its path has no module name: the image is found by the kernel's meaning."""
+        code = f"import runpy; print(source(runpy.run_path({str(site / 'pkg' / 'inner' / 'deep.py')!r})['scale']))"
+        assert run(code, site) == SHIPPED
+
+    def test_python_m(self, tmp_path: Path) -> None:
+        report = "\nimport launcher\nprint(__name__, launcher.source(scale))\n"
+        root = write_files(tmp_path, {"pkg/__init__.py": "", "pkg/tool.py": KERNEL, "launcher.py": START})
+        build_archives(root, "pkg/_cudabuild", "pkg.tool")
+        tool = root / "pkg" / "tool.py"
+        tool.write_text(KERNEL + report)  # another text of the file, the same kernel
+        assert run("", root, start=["-m", "pkg.tool"]) == f"__main__ {SHIPPED}"
+        assert run("", root, start=[str(tool)]) == f"__main__ {SHIPPED}"
+
+    def test_zipimport(self, site: Path, tmp_path: Path) -> None:
+        archive = tmp_path / "app.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as stream:
+            for path in sorted(site.rglob("*")):
+                stream.write(path, path.relative_to(site))
+        code = """
+            import pkg.sub, pkg.inner.deep
+            assert ".zip" in pkg.__file__
+            print(source(pkg.scale), source(pkg.sub.scale), source(pkg.inner.deep.scale))
+        """
+        assert run(code, archive) == f"{SHIPPED} {SHIPPED} {SHIPPED}"
+
+    def test_lazy_loader(self, site: Path) -> None:
+        code = """
+            import importlib.util, cudabuild
+            def lazy(name):
+                spec = importlib.util.find_spec(name)
+                loader = spec.loader = importlib.util.LazyLoader(spec.loader)
+                module = sys.modules[name] = importlib.util.module_from_spec(spec)
+                loader.exec_module(module)
+                return module
+            module = lazy("pkg")
+            assert "pkg.sub" not in sys.modules
+            print(source(module.scale), source(module.sub.scale))
+        """
+        assert run(code, site) == f"{SHIPPED} {SHIPPED}"
+
+    def test_two_versions_on_the_path(self, tmp_path: Path) -> None:
+        """Each version's kernels take the images beside them, even after the other took its place."""
+        roots = []
+        for number in (1, 2):
+            kernel = KERNEL.replace("SCALE = 3", f"SCALE = {number}")
+            root = write_files(tmp_path / f"v{number}", {"pkg/__init__.py": "", "pkg/sub.py": kernel})
+            build_archives(root, "pkg/_cudabuild", "pkg.sub")
+            roots.append(root)
+        code = f"""
+            import cudabuild, pkg.sub
+            old = pkg.sub
+            for name in ("pkg", "pkg.sub"):
+                del sys.modules[name]
+            sys.path.insert(0, {str(roots[1])!r})
+            import pkg.sub as new
+            assert (old.SCALE, new.SCALE) == (1, 2)
+            print(source(new.scale), source(old.scale))
+        """
+        assert run(code, roots[0]) == f"{SHIPPED} {SHIPPED}"
+
+
+class TestPlaces:
+    def test_namespace_package(self, tmp_path: Path) -> None:
+        root = write_files(tmp_path, {"space/pkg/__init__.py": "", "space/pkg/sub.py": KERNEL})
+        build_archives(root, "space/pkg/_cudabuild", "space.pkg.sub")
+        assert run("import space.pkg.sub as sub; print(source(sub.scale))", root) == SHIPPED
+
+    def test_module_of_a_namespace_package(self, tmp_path: Path) -> None:
+        root = write_files(tmp_path, {"space/single.py": KERNEL})
+        build_archives(root, "space/_cudabuild_single", "space.single")
+        assert run("import space.single as sub; print(source(sub.scale))", root) == SHIPPED
+
+    def test_single_module(self, tmp_path: Path) -> None:
+        root = write_files(tmp_path, {"single.py": KERNEL})
+        build_archives(root, "_cudabuild_single", "single")
+        assert run("import single; print(source(single.scale))", root) == SHIPPED
+
+    def test_path_that_leads_elsewhere(self, tmp_path: Path) -> None:
+        extra = tmp_path / "extra"
+        files = {"pkg/__init__.py": f"__path__.append({str(extra)!r})\n", "extra/sub.py": KERNEL}
+        root = write_files(tmp_path, files)
+        build_archives(root, "pkg/_cudabuild", "pkg.sub")
+        assert run("import pkg.sub; print(source(pkg.sub.scale))", root) == SHIPPED
+
+    def test_without_source(self, site: Path, tmp_path: Path) -> None:
+        import py_compile
+        import shutil
+
+        shutil.copytree(site / "pkg", tmp_path / "pkg")
+        for path in (tmp_path / "pkg").rglob("*.py"):
+            py_compile.compile(str(path), cfile=str(path.with_suffix(".pyc")), dfile="gone.py", doraise=True)
+            path.unlink()
+        code = "import pkg.sub; assert pkg.__file__.endswith('.pyc'); print(source(pkg.sub.scale))"
+        assert run(code, tmp_path) == SHIPPED
+
+    def test_no_archives(self, tmp_path: Path) -> None:
+        root = write_files(tmp_path, {"pkg/__init__.py": KERNEL})
+        assert run("import pkg; print(*source(pkg.scale))", root) == (
+            "shipped: pkg ships no images ptx: pkg ships no images"
+        )
+
+
+class TestChoice:
+    """Which image, and why not."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        return write_files(tmp_path, {"pkg/__init__.py": KERNEL, "pkg/other.py": OTHER})
+
+    def test_nearest_lower_minor_would_do_but_not_another_major(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg", archs="sm_80 sm_120")
+        lines = run("import pkg; print(*source(pkg.scale), sep='\\n')", root).split("\n")
+        assert lines[0] == f"shipped: {root}/pkg/_cudabuild ships sm_80, sm_120"
+        assert lines[1].startswith("shipped: sm_80 runs on 8.0 and newer of major 8 only; the device is 9.0")
+
+    def test_ptx_where_no_cubin_fits(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg", archs="sm_80 compute_75")
+        assert run("import pkg; print(source(pkg.scale))", root) == "shipped ptx compute_75"
+
+    def test_settings(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg")
+        code = "import pkg; print(source(pkg.scale))"
+        assert run(code, root, CUDABUILD_IMAGES="ptx") == "shipped ptx compute_75"
+        assert "CUDABUILD_IMAGES=none" in run(code, root, CUDABUILD_IMAGES="none")
+
+    def test_kernel_that_was_not_built(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg")
+        lines = run("import pkg.other; print(*source(pkg.other.other), sep='\\n')", root).split("\n")
+        assert "shipped: sm_90 holds no other(int32, float32[::1])" in lines
+
+    def test_changed_value_is_told(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg")
+        lines = run("import pkg; pkg.SCALE = 4; print(*source(pkg.scale), sep='\\n')", root).split("\n")
+        assert "shipped: sm_90 SCALE was 3 when built and is 4 now" in lines
+
+    def test_edit_of_another_kernel_changes_nothing(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg", "pkg.other")
+        path = root / "pkg" / "__init__.py"
+        path.write_text("# a new first line\n" + path.read_text() + "\ndef unrelated(): pass\n")
+        assert run("import pkg; print(source(pkg.scale))", root) == SHIPPED
+        path.write_text(path.read_text().replace("x[i] * SCALE", "x[i] * SCALE + 1"))
+        code = "import pkg, pkg.other; print(len(source(pkg.scale)), source(pkg.other.other))"
+        assert run(code, root).endswith(SHIPPED)
+
+    def test_damaged_archive_is_skipped_with_a_warning(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg")
+        path = root / "pkg" / "_cudabuild" / "sm_90.cuar"
+        path.write_bytes(path.read_bytes()[:-1])
+        code = "sys.stderr = sys.stdout; import pkg; print(source(pkg.scale))"
+        warning, found = run(code, root).split("\n")
+        assert warning.startswith(f"cudabuild: {path}: ")
+        assert warning.endswith("; its images are not used")
+        assert found == "shipped ptx compute_75"
+
+    def test_damaged_image_is_skipped_with_a_warning(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg")
+        path = root / "pkg" / "_cudabuild" / "sm_90.cuar"
+        data = path.read_bytes()
+        assert data.count(b"code") == 2  # one for each index width
+        path.write_bytes(data.replace(b"code", b"c0de"))
+        code = "sys.stderr = sys.stdout; import pkg; print(source(pkg.scale))"
+        warning, found = run(code, root).split("\n")
+        assert "damaged" in warning
+        assert found == "shipped ptx compute_75"
+
+    def test_options_of_the_build_hold_for_compiling_too(self, root: Path) -> None:
+        """What only the build settings said is recorded with the image; compiling at run time goes by it."""
+        build_archives(root, "pkg/_cudabuild", "pkg")
+        code = """
+            import pkg
+            from cudabuild.image.archive import Archive, write_archive
+            from cudabuild.image.image import DeviceInfo, ImageRequest
+            from cudabuild.importer.binding import find_recorded_options
+            path = pkg.__path__[0] + "/_cudabuild/sm_90.cuar"
+            images = [record.load_image("shipped", True) for record in Archive(path).records()]
+            for image in images:
+                image.options = {"fastmath": True, "opt": 2}
+                image.data = bytes(image.data)
+            write_archive(path, images, "sm_90")
+            for written in ({}, {"fastmath": False}):
+                definition = pkg.scale.definition
+                definition.options = definition.options.replace(**written)
+                request = ImageRequest(definition, definition.signatures[0], DeviceInfo((9, 0), 13000), 32, bytes)
+                options = find_recorded_options(request)
+                print(options["fastmath"], options["opt"])
+        """
+        assert run(code, root).split("\n") == ["True 2", "False 3"]
