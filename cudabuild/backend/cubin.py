@@ -46,6 +46,9 @@ _USAGE = {
     "spill_load_bytes": re.compile(r"(\d+) bytes spill loads"),
     "barriers": re.compile(r"Used .*?used (\d+) barriers"),
 }
+#: nvJitLink itself knows only two levels; the assembler inside knows four.
+_LEVELS = {0: ("-O0",), 1: ("-Xptxas=-O1",), 2: ("-Xptxas=-O2",), 3: ("-O3",)}
+
 _lock = threading.Lock()
 
 
@@ -101,7 +104,7 @@ def link_cubin(ptx: str, target: Target, options: Options, name: str = "kernel")
     version = find_linker(target)
     from cuda.bindings import nvjitlink
 
-    flags = [f"-arch={target.processor}", f"-O{options['opt']}", "-verbose"]
+    flags = [f"-arch={target.processor}", "-verbose", *_LEVELS[options["opt"]]]
     if options["lineinfo"]:
         flags.append("-lineinfo")
     if options["max_registers"] is not None:

@@ -143,7 +143,7 @@ class FunctionEmitter:
         self.block = function.blocks[0]
         self._labels: dict[Block, str] = {}
         self._exits: dict[Block, Any] = {}
-        self._converted: dict[tuple[str, int], Operand] = {}
+        self._converted: dict[tuple[str, int, str], Operand] = {}
         self._converted_in: object = None
 
     # -- whole functions
@@ -253,16 +253,13 @@ class FunctionEmitter:
         if self._converted_in is not self.text.current:
             self._converted_in = self.text.current
             self._converted.clear()
-        key = (operand.text, bits)
+        narrows = operand.bits > bits
+        how = "trunc" if narrows else "zext nneg" if operand.nneg else "sext" if operand.signed else "zext"
+        key = (operand.text, bits, how)
         found = self._converted.get(key)
         if found is None:
-            if operand.bits > bits:
-                found = self.text.emit(f"i{bits}", f"trunc {operand.typed} to i{bits}")
-            elif operand.nneg:
-                found = self.text.emit(f"i{bits}", f"zext nneg {operand.typed} to i{bits}", nneg=True)
-            else:
-                how = "sext" if operand.signed else "zext"
-                found = self.text.emit(f"i{bits}", f"{how} {operand.typed} to i{bits}", nneg=not operand.signed)
+            nneg = not narrows and how != "sext"
+            found = self.text.emit(f"i{bits}", f"{how} {operand.typed} to i{bits}", nneg=nneg)
             self._converted[key] = found
         return found
 

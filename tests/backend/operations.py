@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels, built by hand, that hold every operation of the typed IR on every type that it takes.
+
+    python operations.py sm_75 sm_90a …      makes PTX of all of them for these targets; prints one line per target
+
+LLVM ends the process on an operation that a target cannot select: the tests run this file as a child process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from cudabuild.backend.emit import emit_module
+from cudabuild.backend.nvptx import NvptxDialect
+from cudabuild.backend.ptx import emit_ptx, link_libdevice, optimise_llvm, pipeline_group
+from cudabuild.definition import Options
+from cudabuild.ir.ir import Block, Builder, Function, Instr, Param, Value
+from cudabuild.ir.ops import MATH
+from cudabuild.ir.ranges import compute_ranges
+from cudabuild.ir.verifier import verify_function
+from cudabuild.target import parse_target
+from cudabuild.types import (
+    Array,
+    Boolean,
+    Float,
+    Integer,
+    Scalar,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    none,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    weak_float,
+    weak_int,
+)
+
+__all__ = ["ALL_TYPES", "Kernel", "all_kernels", "emit", "make_ptx", "optimised"]
+
+INTEGERS: tuple[Scalar, ...] = (int8, int16, int32, int64, uint8, uint16, uint32, uint64, weak_int)
+FLOATS: tuple[Scalar, ...] = (float16, float32, float64, weak_float)
+ALL_TYPES: tuple[Scalar, ...] = (bool_, *INTEGERS, *FLOATS)
+ATOMIC_TYPES: tuple[Scalar, ...] = (int32, uint32, int64, uint64, float32, float64)
+REGISTERS = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"] + ["laneid"]
+
+
+class Kernel:
+    """A kernel of one block, under construction: results are stored so that nothing is dead."""
+
+    def __init__(self, name: str, *types: Scalar | Array) -> None:
+        outs = [Array(kind, 1, "C") for kind in ALL_TYPES if kind not in (weak_int, weak_float)]
+        self.params = [Param(kind, None, f"p{n}", n) for n, kind in enumerate([*outs, *types])]
+        self._outs = {str(out.dtype): param for out, param in zip(outs, self.params, strict=False)}
+        self.arguments: list[Param] = self.params[len(outs) :]
+        self.blocks = [Block("entry")]
+        self.builder = Builder(self.blocks[0])
+        self.name = name
+        self._count = 0
+
+    def const(self, value: float, type: Scalar = weak_int) -> Value:
+        return self.builder.const(value, type)
+
+    def op(self, name: str, type: Scalar | Array, *operands: Value, **attrs: object) -> Instr:
+        return self.builder.emit(name, type, *operands, **attrs)
+
+    def keep(self, value: Value) -> None:
+        """Stores a scalar at the next place of the output array of its type."""
+        kind = {"int": int64, "float": float64}.get(value.type.name, value.type)
+        assert isinstance(kind, Scalar)
+        if kind != value.type:
+            value = self.op("cast", kind, value)
+        self.op("store", none, self._outs[str(kind)], self.const(self._count), value)
+        self._count += 1
+
+    def finish(self) -> Function:
+        self.builder.ret()
+        function = Function(self.name, self.params, none, self.blocks, True)
+        verify_function(function)
+        return function
+
+
+def emit(function: Function, width: int = 64, options: Options | None = None, symbol: str = "kernel") -> str:
+    """The LLVM text of a kernel for NVIDIA GPUs, with libdevice."""
+    options = options or Options({})
+    module = emit_module(
+        function,
+        NvptxDialect(),
+        symbol=symbol,
+        index_width=width,
+        ranges_of=lambda one: compute_ranges(one, index_width=width),
+        options=options,
+    )
+    return link_libdevice(module, options)
+
+
+def optimised(function: Function, width: int = 64, options: Options | None = None) -> str:
+    return str(optimise_llvm(emit(function, width, options), "sm_75", 3))
+
+
+def make_ptx(
+    function: Function, target: str = "sm_90", width: int = 64, options: Options | None = None, level: int = 3
+) -> str:
+    chosen = parse_target(target)
+    module = optimise_llvm(emit(function, width, options), pipeline_group(chosen), level)
+    return emit_ptx(module, chosen, level)
+
+
+def integer_kernel(kind: Scalar) -> Function:
+    k = Kernel(f"arithmetic_{kind.name}", kind, kind, uint8, int64)
+    a, b, small, large = k.arguments
+    for name in ("add", "sub", "mul", "min", "max", "floordiv", "mod", "and", "or", "xor"):
+        k.keep(k.op(name, kind, a, b))
+    for divisor in (1, 3, 8, -1, -4) if kind.name[0] != "u" else (1, 3, 8):
+        k.keep(k.op("floordiv", kind, a, k.const(divisor, kind)))
+        k.keep(k.op("mod", kind, a, k.const(divisor, kind)))
+    for name in ("shl", "shr"):
+        for count in (b, small, large, k.const(3)):
+            k.keep(k.op(name, kind, a, count))
+    for name in ("neg", "inv", "abs"):
+        k.keep(k.op(name, kind, a))
+    k.keep(k.op("within", kind, a, k.const(0, kind), k.const(100, kind)))
+    _compare_and_cast(k, kind, a, b)
+    return k.finish()
+
+
+def float_kernels(kind: Scalar) -> Iterator[Function]:
+    k = Kernel(f"arithmetic_{kind.name}", kind, kind)
+    a, b = k.arguments
+    for name in ("add", "sub", "mul", "min", "max", "div", "fmod", "floordiv", "mod"):
+        k.keep(k.op(name, kind, a, b))
+    for name in ("neg", "abs"):
+        k.keep(k.op(name, kind, a))
+    for name in ("isnan", "isinf", "isfinite"):
+        k.keep(k.op(name, bool_, a))
+    _compare_and_cast(k, kind, a, b)
+    yield k.finish()
+    if kind == weak_float:  # the same as float64
+        return
+    k = Kernel(f"math_{kind.name}", kind, kind, kind, int32)
+    a, b, c, n = k.arguments
+    for function, count in MATH.items():
+        operands: Sequence[Value] = (a, n) if function in ("ldexp", "powi") else (a, b, c)[:count]
+        k.keep(k.op("math", kind, *operands, function=function))
+    yield k.finish()
+
+
+def bool_kernel() -> Function:
+    k = Kernel("arithmetic_bool", bool_, bool_)
+    a, b = k.arguments
+    for name in ("and", "or", "xor", "min", "max", "add", "mul", "floordiv", "mod"):
+        k.keep(k.op(name, bool_, a, b))
+    k.keep(k.op("inv", bool_, a))
+    _compare_and_cast(k, bool_, a, b)
+    return k.finish()
+
+
+def _compare_and_cast(k: Kernel, kind: Scalar, a: Value, b: Value) -> None:
+    for predicate in ("eq", "ne", "lt", "le", "gt", "ge"):
+        k.keep(k.op("cmp", bool_, a, b, predicate=predicate))
+    k.keep(k.op("select", kind, k.op("cmp", bool_, a, b, predicate="lt"), a, b))
+    for target in ALL_TYPES:
+        k.keep(k.op("cast", target, a))
+
+
+def memory_kernel(kind: Scalar) -> Function:
+    """Every layout and space, views, shuffles; atomics where the type has them."""
+    arrays = [Array(kind, ndim, layout) for layout in "CFA" for ndim in (1, 2, 3)]
+    k = Kernel(f"memory_{kind.name}", Array(kind, 0, "C"), *arrays, weak_int, kind)
+    scalar, *others, i, value = k.arguments
+    k.op("store", none, scalar, k.op("load", kind, scalar))
+    for array in others:
+        assert isinstance(array.type, Array)
+        indices = [k.op("wrap", weak_int, i, k.op("dim", weak_int, array, axis=n)) for n in range(array.type.ndim)]
+        k.op("store", none, array, *indices, k.op("load", kind, array, *indices))
+        k.keep(k.op("stride", int64, array, axis=0))
+        if array.type.ndim == 3:
+            view = k.op("view", array.type.with_(ndim=2, layout="A"), array, i, i, i, i, axes="is-")
+            k.op("store", none, view, i, i, value)
+    made = [
+        k.op("shared", Array(kind, 2, "C", space="shared"), shape=(4, 8), key="tile"),
+        k.op("local", Array(kind, 2, "C", space="local"), shape=(4, 8), key="own"),
+        k.op("dynamic_shared", Array(kind, 1, "C", space="shared")),
+    ]
+    for array in made:
+        assert isinstance(array.type, Array)
+        indices = [i] * array.type.ndim
+        k.op("store", none, array, *indices, value)
+        k.op("barrier", none)
+        k.keep(k.op("load", kind, array, *indices[1:], k.const(1)))
+        k.keep(k.op("dim", weak_int, array, axis=0))
+    for mode in ("idx", "up", "down", "bfly"):
+        mask, lane = k.const(0xFFFFFFFF, uint32), k.op("cast", int32, i)
+        k.keep(k.op("shfl", kind, mask, value, lane, k.const(32, int32), mode=mode))
+        k.keep(k.op("shfl", kind, mask, value, k.const(1, int32), lane, mode=mode))
+    if kind in ATOMIC_TYPES:
+        for function in ("add", "min", "max"):
+            k.keep(k.op("atomic", kind, others[0], i, value, function=function))
+            k.keep(k.op("atomic", kind, made[0], i, i, value, function=function))
+            k.op("atomic", kind, others[6], i, value, function=function)
+    return k.finish()
+
+
+def thread_kernel() -> Function:
+    k = Kernel("threads", int64)
+    for register in REGISTERS:
+        k.keep(k.op("sreg", int32, register=register))
+    for axis in range(3):
+        k.keep(k.op("grid", weak_int, axis=axis))
+        k.keep(k.op("gridsize", weak_int, axis=axis))
+    return k.finish()
+
+
+def device_function(kind: Scalar) -> Function:
+    """``(x, y) -> (min, max)`` by a branch, so that calls, tuples, items, phis and returns have their place."""
+    from cudabuild.types import Tuple
+
+    pair = Tuple((kind, kind))
+    x, y = (Param(kind, None, name, n) for n, name in enumerate("xy"))
+    entry, swap, done = Block("entry"), Block("b1"), Block("b2")
+    b = Builder(entry)
+    ordered = b.emit("tuple", pair, x, y)
+    b.branch(b.emit("cmp", bool_, x, y, predicate="le"), done, swap)
+    b = Builder(swap)
+    swapped = b.emit("tuple", pair, y, x)
+    b.jump(done)
+    b = Builder(done)
+    b.ret(b.emit("phi", pair, ordered, swapped))
+    return Function("ordered", [x, y], pair, [entry, swap, done], False)
+
+
+def call_kernel(kind: Scalar) -> Function:
+    k = Kernel(f"calls_{kind.name}", kind, kind)
+    a, b = k.arguments
+    callee = device_function(kind)
+    whole = k.op("call", callee.result, a, b, callee=callee)  # type: ignore[arg-type]
+    k.keep(k.op("item", kind, whole, index=0))
+    k.keep(k.op("item", kind, whole, index=1))
+    k.keep(k.op("undef", kind))
+    return k.finish()
+
+
+def all_kernels() -> list[Function]:
+    """Every operation on every type."""
+    found = [bool_kernel(), thread_kernel(), *map(integer_kernel, INTEGERS)]
+    found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
+    found += [memory_kernel(kind) for kind in ALL_TYPES if kind not in (weak_int, weak_float)]
+    found += [call_kernel(kind) for kind in ALL_TYPES]
+    assert all(isinstance(kind, (Boolean, Float, Integer)) for kind in ALL_TYPES)
+    return found
+
+
+def main(names: list[str]) -> None:
+    targets = [parse_target(name) for name in names]
+    kernels, fastmath = all_kernels(), Options({"fastmath": True})
+    exact = [(f.name, emit(f)) for f in kernels]
+    fast = [(f"{f.name} fast", emit(f, options=fastmath)) for f in kernels if "float" in f.name]
+    for group in sorted({pipeline_group(target) for target in targets}):
+        modules = [(name, optimise_llvm(text, group, 1)) for name, text in exact + fast]
+        for target in targets:
+            if pipeline_group(target) == group:
+                for name, module in modules if target == targets[0] else modules[: len(exact)]:
+                    print(f"{target} {name}", file=sys.stderr, flush=True)  # the last line names what ended the process
+                    text = emit_ptx(module, target, 1)
+                    assert f".target {target.processor}" in text, text[:200]
+                print(f"{target} ok", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
