@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from cudabuild.definition import KernelDefinition
     from cudabuild.ir.ir import Function
+    from cudabuild.source import FunctionSource
     from cudabuild.target import Target
     from cudabuild.types import Signature
 
@@ -120,6 +121,11 @@ class Compilation:
             name = "_" + name
         digest = self.get("fingerprint", Request()).digest.hex()[:8]
         return f"{name[:40]}_{digest}{'_w64' if index_width == 64 else ''}"
+
+
+def _show_source(source: FunctionSource) -> str:
+    first = min([source.tree, *source.tree.decorator_list], key=lambda node: node.lineno).lineno
+    return "\n".join(source.lines[first - 1 : source.tree.end_lineno]) + "\n"
 
 
 def _make_ir(work: Compilation, request: Request) -> Function:
@@ -228,7 +234,7 @@ _TARGET = ("target", "index_width")
 #: Every stage, in order. ``fingerprint`` stands beside the line: it names the overload.
 STAGES: tuple[Stage, ...] = (
     Stage("function", (), lambda work, _: work.definition.function, repr),
-    Stage("source", (), lambda work, _: get_source(work.definition.function), lambda source: source.text),
+    Stage("source", (), lambda work, _: get_source(work.definition.function), _show_source),
     Stage(
         "fingerprint",
         (),

@@ -124,9 +124,9 @@ def test_symbols_are_short_and_ascii() -> None:
     ("stage", "line"),
     [
         ("source", "def saxpy(a: Any, x: Any, y: Any) -> None:"),
-        ("hir", "kernel saxpy"),
+        ("hir", "function saxpy(a, x, y)"),
         ("ir", "kernel saxpy(a: float32, x: float32[::1], y: float32[::1]) -> none"),
-        ("fingerprint", "signature"),
+        ("fingerprint", "(signature): float32, float32[::1], float32[::1]"),
         ("llvm", 'target triple = "nvptx64-nvidia-cuda"'),
         ("optimised", "tail call"),
         ("ptx", ".target sm_90"),
@@ -134,12 +134,11 @@ def test_symbols_are_short_and_ascii() -> None:
 )
 def test_every_stage_with_a_text_can_be_dumped(stage: str, line: str) -> None:
     text = compiler.dump(DEFINITION, SIGNATURE, stage, SM_90)
-    assert line in text or stage in ("hir", "fingerprint")
-    assert len(text) > 50
+    assert line in text
 
 
 def test_a_dump_that_cannot_be_says_why() -> None:
-    with pytest.raises(ValueError, match="no text of stage 'cubin': expected function, source, .*, ptx"):
+    with pytest.raises(ValueError, match=r"no text of stage 'cubin': expected function, source, .*, ptx"):
         compiler.dump(DEFINITION, SIGNATURE, "cubin", SM_90)
     for stage in ("optimised", "ptx"):
         with pytest.raises(ValueError, match=f"stage '{stage}' needs a target"):
