@@ -124,7 +124,7 @@ class Compilation:
 
 
 def _show_source(source: FunctionSource) -> str:
-    first = min([source.tree, *source.tree.decorator_list], key=lambda node: node.lineno).lineno
+    first = min([source.tree.lineno, *(decorator.lineno for decorator in source.tree.decorator_list)])
     return "\n".join(source.lines[first - 1 : source.tree.end_lineno]) + "\n"
 
 
