@@ -15,7 +15,7 @@ local variables become chains whose root starts with ``%``, so that ``t = TABLE;
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 __all__ = ["CallSite", "Chain", "Effects", "ImportBinding", "Leaf", "Step", "analyse_module", "chain_of"]
@@ -37,12 +37,19 @@ class ImportBinding:
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call: what is called (None if it is not a plain dotted name) and everything that it receives."""
+    """A call.
+
+    Attributes:
+        function: what is called, or None if it is not a plain dotted name.
+        receiver, arguments: every chain that it receives.
+        positions: how many positional arguments there are; ``keywords``: the names of the others, ``**`` for a mapping.
+    """
 
     function: Chain | None
     receiver: frozenset[Chain]
     arguments: frozenset[Chain]
-    has_out: bool
+    positions: int = 0
+    keywords: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -167,6 +174,10 @@ def chain_of(node: ast.expr) -> Chain | None:
 _WILD = frozenset({"exec", "eval", "globals", "locals", "vars"})
 
 
+#: ``setattr(sys.modules[__name__], …)`` too.
+_MODULES = ("sys", "modules")
+
+
 class _Collector(ast.NodeVisitor):
     """Fills a leaf. ``self.effects`` is where effects go: the leaf's ``now``, ``later`` or ``methods``."""
 
@@ -264,9 +275,9 @@ class _Collector(ast.NodeVisitor):
         elif chain is None:
             receiver = self._references(node.func)
         rooted = self._rooted(chain) if chain is not None else None
-        has_out = any(keyword.arg in ("out", None) for keyword in node.keywords)
-        self.effects.calls.append(CallSite(rooted, receiver, arguments, has_out))
-        if rooted is not None and len(rooted) == 1 and rooted[0] in _WILD:
+        keywords = frozenset(keyword.arg or "**" for keyword in node.keywords)
+        self.effects.calls.append(CallSite(rooted, receiver, arguments, len(node.args), keywords))
+        if (rooted is not None and rooted[-1] in _WILD and len(rooted) == 1) or _MODULES in receiver | arguments:
             self.effects.wild = True
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
@@ -274,8 +285,17 @@ class _Collector(ast.NodeVisitor):
             if default is not None:
                 self.visit(default)
         self._open_scope(argument.arg for argument in _arguments(node.args))
-        self.visit(node.body)  # seen as if it ran at once: it may, and we cannot know
+        for _ in self._now_and_later():
+            self.visit(node.body)
         self.scopes.pop()
+
+    def _now_and_later(self) -> Iterator[None]:
+        """For what may run at once, or whenever something uses the statement's names: a lambda, a generator."""
+        outer = self.effects
+        for effects in (outer, self.leaf.later) if outer is self.leaf.now else (outer,):
+            self.effects = effects
+            yield
+        self.effects = outer
 
     def _visit_comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, *elements: ast.expr
@@ -300,7 +320,8 @@ class _Collector(ast.NodeVisitor):
         self._visit_comprehension(node, node.elt)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
-        self._visit_comprehension(node, node.elt)
+        for _ in self._now_and_later():
+            self._visit_comprehension(node, node.elt)
 
     def visit_DictComp(self, node: ast.DictComp) -> None:
         self._visit_comprehension(node, node.key, node.value)
@@ -338,16 +359,19 @@ class _Collector(ast.NodeVisitor):
             self._store(target.value)
         elif isinstance(target, ast.Attribute):
             chain = chain_of(target)
-            changed = frozenset({self._rooted(chain)}) if chain else self._references(target.value)
-            self.effects.stores |= changed
+            self._stores(frozenset({self._rooted(chain)}) if chain else self._references(target.value))
             if chain:
                 self._look(chain[:-1])
             else:
                 self.visit(target.value)
         elif isinstance(target, ast.Subscript):
-            self.effects.stores |= self._references(target.value)
+            self._stores(self._references(target.value))
             self.visit(target.value)
             self.visit(target.slice)
+
+    def _stores(self, changed: frozenset[Chain]) -> None:
+        self.effects.stores |= changed
+        self.effects.wild = self.effects.wild or _MODULES in changed
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)

@@ -81,7 +81,7 @@ class Resolver:
             if "__getattr__" in source.bound:
                 into.path.add((module, "__getattr__"))
         for leaf in source.stars:
-            if not _rebound_after(leaf, leaves):
+            if not _rebound_after(leaf, chain[0], leaves):
                 self._resolve_star(source, leaf, chain, into, seen)
 
     def _resolve_import(
@@ -168,9 +168,16 @@ class Resolver:
         return [chain] if chain is not None else []
 
 
-def _rebound_after(star: Leaf, leaves: list[Leaf]) -> bool:
-    """True if a statement that always runs gives the name its value after the star import."""
-    return any(leaf.index > star.index and not leaf.guards for leaf in leaves)
+def _rebound_after(star: Leaf, name: str, leaves: list[Leaf]) -> bool:
+    """True if a statement that always runs gives the name a value of its own after the star import."""
+    plain = (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    return any(
+        leaf.index > star.index
+        and not leaf.guards
+        and isinstance(leaf.node, plain)
+        and not any(chain[0] == name for chain in leaf.now.reads | leaf.now.looks)
+        for leaf in leaves
+    )
 
 
 def _returned(node: ast.AST, name: str) -> list[ast.expr]:

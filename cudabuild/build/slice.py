@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from cudabuild.build.effects import CallSite, Chain, Effects, Leaf, chain_of
 from cudabuild.build.project import Project, SourceModule
-from cudabuild.build.purity import PURE_BUILTINS, SCALAR_BUILTINS, is_pure, makes_scalar
+from cudabuild.build.purity import PURE_BUILTINS, SCALAR_BUILTINS, changes_nothing, is_pure, makes_scalar
 from cudabuild.build.resolve import EXTERNAL, Cell, Resolution, Resolver
 
 __all__ = ["Slice", "Slicer"]
@@ -153,23 +153,38 @@ class Slicer:
         """The chains among what a call receives that it may change."""
         everything = call.arguments | call.receiver
         function = call.function
-        if function is None or function[0].startswith("%"):
+        if function is None:
             return everything
+        if function[0].startswith("%"):
+            return everything | {function}
         source = self.resolver.find_module(module)
         bound = source is not None and function[0] in source.bound
-        if not bound and len(function) == 1 and function[0] in PURE_BUILTINS:
+        if not bound and len(function) == 1 and function[0] in PURE_BUILTINS and not call.keywords & {"key", "**"}:
             return frozenset()
         resolution = self.resolver.resolve(module, function)
         outside = resolution.external and all(cell[0] == EXTERNAL for cell in resolution.final)
-        if outside and not call.has_out and all(map(is_pure, resolution.external)):
+        if outside and all(changes_nothing(name, call.positions, call.keywords) for name in resolution.external):
             return frozenset()
-        return everything
+        # `add = TABLE.append; add(1)`: what a name that is no `def` stands for may be a method of something.
+        return everything if self._is_defined(resolution.final) else everything | {function}
+
+    def _is_defined(self, cells: Iterable[Cell]) -> bool:
+        """True if all cells are bound by ``def`` or ``class`` alone."""
+        return all(
+            leaf.is_definition
+            for module, name in cells
+            for source in [self.resolver.find_module(module)]
+            if source is not None
+            for leaf in source.bound.get(name, [])
+        )
 
     def _called_effects(self, leaf: Leaf) -> list[tuple[str, Effects]]:
         """What the functions that a leaf may call do, and those that they may call."""
         found: list[tuple[str, Effects]] = []
         seen: set[Cell] = set()
         pending = list(self._finals(leaf.module, leaf.now.reads))
+        # An attribute of an instance may be a property; one of a class or module is just there.
+        pending += [cell for cell in self._finals(leaf.module, leaf.now.looks) if not self._is_defined([cell])]
         while pending:
             cell = pending.pop()
             if cell in seen or cell[0] == EXTERNAL:

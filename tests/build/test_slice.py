@@ -163,6 +163,109 @@ RIGHT: dict[str, tuple[dict[str, str], str, str]] = {
         "C",
         "(1, )",
     ),
+    "a lambda that is called later": (
+        {"m": module("T = []\nf = lambda: T.append(4)\nf()\nC = tuple(T)", "C[0]")},
+        "C",
+        "(4, )",
+    ),
+    "a generator that is run later": (
+        {"m": module("T = []\ng = (T.append(i) for i in range(2))\nsum(1 for _ in g)\nC = tuple(T)", "C[0]")},
+        "C",
+        "(0, 1, )",
+    ),
+    "a generator function that is run later": (
+        {"m": module("T = []\ndef g():\n    T.append(1)\n    yield\nh = g()\nlist(h)\nC = tuple(T)", "C[0]")},
+        "C",
+        "(1, )",
+    ),
+    "a bound method that is handed on": (
+        {"m": module("T = []\nlist(map(T.append, [5]))\nC = tuple(T)", "C[0]")},
+        "C",
+        "(5, )",
+    ),
+    "a bound method under another name": (
+        {"m": module("T = []\nadd = T.append\nadd(6)\nC = tuple(T)", "C[0]")},
+        "C",
+        "(6, )",
+    ),
+    "a key function with an effect": (
+        {"m": module("T = []\nmax([1], key=T.append)\nC = tuple(T)", "C[0]")},
+        "C",
+        "(1, )",
+    ),
+    "a closure that keeps a state": (
+        {
+            "m": module(
+                "def make():\n    n = 0\n    def f():\n        nonlocal n\n        n += 1\n        return n\n"
+                "    return f\nf = make()\nf()\nf()\nN = f()",
+                "N",
+            )
+        },
+        "N",
+        "3",
+    ),
+    "functions in a list": (
+        {"m": module("T = []\ndef f():\n    T.append(1)\nops = []\nops.append(f)\nops[0]()\nC = tuple(T)", "C[0]")},
+        "C",
+        "(1, )",
+    ),
+    "a constructor with an effect": (
+        {"m": module("T = []\nclass A:\n    def __init__(self):\n        T.append(3)\nA()\nC = tuple(T)", "C[0]")},
+        "C",
+        "(3, )",
+    ),
+    "a base class with an effect": (
+        {
+            "m": module(
+                "T = []\nclass A:\n    def __init_subclass__(cls):\n        T.append(3)\n"
+                "class B(A):\n    pass\nC = tuple(T)",
+                "C[0]",
+            )
+        },
+        "C",
+        "(3, )",
+    ),
+    "a property with an effect": (
+        {
+            "m": module(
+                "T = []\nclass A:\n    @property\n    def p(self):\n        T.append(3)\na = A()\na.p\nC = tuple(T)",
+                "C[0]",
+            )
+        },
+        "C",
+        "(3, )",
+    ),
+    "a method that changes its class": (
+        {
+            "m": module(
+                "class A:\n    N = 1\n    def set(self):\n        type(self).N = 4\na = A()\na.set()",
+                "A.N",
+            )
+        },
+        "A.N",
+        "4",
+    ),
+    "the module object": (
+        {"m": module("import sys\nN = 1\nsetattr(sys.modules[__name__], 'N', 5)", "N")},
+        "N",
+        "5",
+    ),
+    "NumPy's third argument": (
+        {"m": module("T = np.zeros(2)\nnp.add([1, 2], [3, 4], T)\nC = float(T[0])", "C")},
+        "C",
+        "4.0",
+    ),
+    "NumPy's out": (
+        {"m": module("T = np.zeros(2)\nnp.add([1, 2], [3, 4], out=T)\nC = float(T[1])", "C")},
+        "C",
+        "6.0",
+    ),
+    "a view": ({"m": module("T = np.zeros(3)\nV = T[1:]\nV[:] = 2\nC = float(T.sum())", "C")}, "C", "4.0"),
+    "a star import that a loop rebinds": (
+        {"m": module("from math import *\nfor pi in ():\n    pass\nN = pi * 1", "N")},
+        "N",
+        "3.141592653589793",
+    ),
     "numba's names": (
         {"m": module("from numba import cuda as c\nfrom numba.types import float32 as f\nN = 4", "N")},
         "N",
