@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sample's eight kernels against the same kernels in CUDA C++ compiled by ``nvcc -O3``, on the GPU of this machine.
 
-    python3 tests/benchmarks/bench_sass.py            instructions and run times (needs a GPU, nvcc, llvmlite)
+    python3 tests/benchmarks/bench_sass.py            instructions and run times (needs a GPU and nvcc)
     python3 tests/benchmarks/bench_sass.py --static   instruction counts only (needs no GPU), for sm_90
+
+An installed sample is measured as it ships; the checkout's is compiled first, which needs the ``build`` extra.
 
 Ratio: nvcc's time / ours, medians of interleaved launches; above 1 is faster than nvcc. Goal: geomean >= 0.95, none
 below 0.85. Outputs of both are compared. Instructions: SASS lines of the whole kernel, without NOP.
@@ -26,7 +28,8 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "sample_project" / "src"), str(HERE)]
+sys.path.insert(0, str(HERE))
+sys.path += [str(CHECKOUT), str(CHECKOUT / "sample_project" / "src")]  # behind what is installed
 
 __all__ = ["main"]
 
@@ -83,7 +86,7 @@ def compare(name: str, target: str, options: argparse.Namespace) -> dict[str, An
     import cudabuild_sample
 
     kernel = getattr(cudabuild_sample, name)
-    ours, symbol = compile_ours(kernel, target)
+    ours, symbol = find_ours(kernel, target)
     theirs = compile_nvcc(options.nvcc, HERE / "cuda" / f"{name}.cu", target)
     row: dict[str, Any] = {"kernel": name, "sass": count_sass(ours), "sass_nvcc": count_sass(theirs)}
     row["registers"], row["registers_nvcc"] = count_registers(ours), count_registers(theirs)
@@ -92,12 +95,23 @@ def compare(name: str, target: str, options: argparse.Namespace) -> dict[str, An
     return row
 
 
-def compile_ours(kernel: Any, target: str) -> tuple[bytes, str]:
-    """The 32-bit variant of a kernel's first signature."""
+def find_ours(kernel: Any, target: str) -> tuple[bytes, str]:
+    """The 32-bit variant of a kernel's first signature: as shipped, or compiled where the sample has no archives."""
+    from cudabuild.types import format_signature
+
+    definition = kernel.definition
+    package = Path(sys.modules[definition.module.partition(".")[0]].__file__ or "").parent
+    archive = package / "_cudabuild" / f"{target}.cuar"
+    if archive.exists():
+        from cudabuild.image.archive import Archive
+
+        signature = format_signature(definition.signatures[0])
+        records = Archive(str(archive)).find_named(definition.module, definition.qualname, signature)
+        image = next(record for record in records if record.index_width == 32).load_image("shipped")
+        return bytes(image.data), image.symbol
     from cudabuild.compiler import compile_image
     from cudabuild.target import parse_target
 
-    definition = kernel.definition
     image = compile_image(definition, definition.signatures[0], target=parse_target(target), index_width=32)
     return bytes(image.data), image.symbol
 
