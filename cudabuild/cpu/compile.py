@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from cudabuild.backend import llvm
@@ -28,6 +29,9 @@ __all__ = ["INDEX_WIDTH", "HostKernel", "compile_function", "compile_kernel", "e
 INDEX_WIDTH = 64
 
 _serial = count()
+
+#: One thread compiles at a time: LLVM allows no more, and what is made once per process must be made once.
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -66,17 +70,18 @@ def compile_kernel(definition: KernelDefinition, signature: Signature) -> HostKe
 def compile_function(function: Function, options: Options = DEFAULT_OPTIONS) -> HostKernel:
     """Compiles typed IR that the passes have been over: no call in it reaches a barrier or warp operation."""
     level = options["opt"]
-    text, dialect = emit_host_text(function, options)
-    machine = llvm.host_machine(level)
-    module = llvm.parse_module(text)
-    llvm.optimise_module(module, machine, level, vectorise=True)
-    plan = dialect.plan
-    code = llvm.emit_object(module, machine)
-    imports = library_symbols(plan.warps)
-    try:
-        library = llvm.load_object(f"cudabuild.{next(_serial)}.{plan.symbol}", code, [plan.symbol], imports)
-    except RuntimeError as error:
-        raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error
+    with _lock:
+        text, dialect = emit_host_text(function, options)
+        machine = llvm.host_machine(level)
+        module = llvm.parse_module(text)
+        llvm.optimise_module(module, machine, level, vectorise=True)
+        code = llvm.emit_object(module, machine)
+        plan = dialect.plan
+        name = f"{next(_serial)}.{plan.symbol}"
+        try:
+            library = llvm.load_object(name, code, [plan.symbol], library_symbols(plan.warps))
+        except RuntimeError as error:
+            raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error
     return HostKernel(
         library.address(plan.symbol), plan.static_shared or 0, plan.coroutine, _written_parameters(function), library
     )
@@ -86,7 +91,8 @@ def emit_host_text(function: Function, options: Options = DEFAULT_OPTIONS) -> tu
     """The LLVM text of a kernel for this computer, before optimisation, and the dialect that wrote it."""
     machine = llvm.host_machine(options["opt"])
     dialect = HostDialect(function, llvm.host_triple(), str(machine.target_data))
-    symbol = "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)[:40]
+    # The prefix keeps a kernel called ``sinf`` from taking the place of the C library's.
+    symbol = "cudabuild." + "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)[:40]
     module = emit_module(
         function,
         dialect,

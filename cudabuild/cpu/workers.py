@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "core_count", "run_job"]
 
+#: Kernels keep local arrays (up to 512 KiB a thread, as on a GPU) and recursion on the worker's stack. Address space is
+#: reserved; memory is used only as far as it is touched.
+_STACK = 64 << 20
+
 #: How long an interrupted launch may take to reach its next block start before its workers are given up, in seconds.
 _GRACE = 0.9
 
@@ -71,8 +75,12 @@ class _Pool:
         self.queue: SimpleQueue[Job | None] = SimpleQueue()
         self.size = size
         self.idents: set[int] = set()
-        for number in range(size):
-            threading.Thread(target=self._work, name=f"cudabuild-cpu-{number}", daemon=True).start()
+        before = threading.stack_size(_STACK)
+        try:
+            for number in range(size):
+                threading.Thread(target=self._work, name=f"cudabuild-cpu-{number}", daemon=True).start()
+        finally:
+            threading.stack_size(before)
 
     def _work(self) -> None:
         self.idents.add(threading.get_ident())
