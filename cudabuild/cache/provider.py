@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 from cudabuild import config
+from cudabuild.cache.toolchain import ToolchainMemo
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.provider import Matcher
 from cudabuild.target import find_target, rank_targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from cudabuild.cache.shelf import Shelf
     from cudabuild.cache.store import Cache
+    from cudabuild.cache.toolchain import Toolchain
     from cudabuild.image.archive import Record
     from cudabuild.image.image import ImageRequest, KernelImage
-
-    #: What would make the code of a target now, as in the image key; None where it cannot be made here.
-    Toolchain = Callable[[str], Mapping[str, str] | None]
 
 __all__ = ["CacheProvider"]
 
@@ -37,10 +36,12 @@ class CacheProvider:
 
         Args:
             cache: the cache.
-            toolchain: asked only when an image was found; None where nothing can be compiled.
+            toolchain: what would make a target's code now, as in the image key, or None if it cannot be made; asked
+            only
+                when an image was found, and remembered in the cache. None where nothing can be compiled.
         """
         self._cache = cache
-        self._toolchain = toolchain
+        self._toolchain = ToolchainMemo(cache, toolchain) if toolchain is not None else None
 
     def find(self, request: ImageRequest) -> KernelImage | None:
         """The image for ``request``, or None with the reason appended to ``request.notes``."""
@@ -55,29 +56,29 @@ class CacheProvider:
             if obstacle is not None:
                 continue
             for shelf in self._cache.shelves(target.name):
-                image = self._find_on(shelf, matcher)
+                image = self._find_on(shelf, matcher, request.device.driver_version)
                 if image is not None:
                     return image
                 reason = f"{target.name} {matcher.reason}"
         request.notes.append(f"cache: {reason}")
         return None
 
-    def _find_on(self, shelf: Shelf, matcher: Matcher) -> KernelImage | None:
+    def _find_on(self, shelf: Shelf, matcher: Matcher, driver: int) -> KernelImage | None:
         records = shelf.find_named(matcher.module, matcher.qualname, matcher.signature)
-        found = self._choose(shelf, records, matcher)
+        found = self._choose(shelf, records, matcher, driver)
         if found is not None:
             return found
         live = matcher.live_fingerprint()
-        return self._choose(shelf, shelf.find_fingerprint(live), matcher) if live is not None else None
+        return self._choose(shelf, shelf.find_fingerprint(live), matcher, driver) if live is not None else None
 
-    def _choose(self, shelf: Shelf, records: Sequence[Record], matcher: Matcher) -> KernelImage | None:
+    def _choose(self, shelf: Shelf, records: Sequence[Record], matcher: Matcher, driver: int) -> KernelImage | None:
         left = list(records)
         while left:
             try:
                 record = matcher.choose(left)
                 if record is None:
                     return None
-                if self._is_current(record):
+                if self._is_current(record, driver):
                     image = self._cache.load(shelf, record, with_checks=False)
                     if image is not None:
                         return image
@@ -90,6 +91,6 @@ class CacheProvider:
             left.remove(record)
         return None
 
-    def _is_current(self, record: Record) -> bool:
-        wanted = self._toolchain(record.target) if self._toolchain is not None else None
+    def _is_current(self, record: Record, driver: int) -> bool:
+        wanted = self._toolchain.get(record.target, driver) if self._toolchain is not None else None
         return wanted is None or dict(wanted) == record.read_extra()[0]

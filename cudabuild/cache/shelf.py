@@ -14,7 +14,6 @@ import time
 
 from cudabuild import config
 from cudabuild.cache.index import Entry, Index, format_index, keep_newest, parse_index
-from cudabuild.cache.locks import hold_lock
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.archive import Archive, Record, name_key, write_archive
 
@@ -164,6 +163,8 @@ class Shelf:
         if not new:
             return True
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        from cudabuild.cache.locks import hold_lock
+
         segment = self._write_segment(new)  # before the lock: nobody waits for it
         with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
             if not held:
@@ -179,6 +180,8 @@ class Shelf:
         Raises:
             OSError: the folder cannot be written.
         """
+        from cudabuild.cache.locks import hold_lock
+
         victims = set(segments)
         with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
             if held:

@@ -7,13 +7,13 @@ What goes wrong on disk is never the caller's problem: a miss, one warning, and 
 from __future__ import annotations
 
 import os
-import threading
+from _thread import LockType, allocate_lock
 
 from cudabuild import config
 from cudabuild.cache.evict import choose_victims, note_use
 from cudabuild.cache.location import check_private, find_root, prepare_root
-from cudabuild.cache.locks import hold_lock
 from cudabuild.cache.shelf import Shelf
+from cudabuild.digest import DIGEST_SIZE, digest
 from cudabuild.errors import ImageFormatError
 
 TYPE_CHECKING = False
@@ -55,8 +55,8 @@ class Cache:
         self._prepared: bool | None = None
         self._memory: dict[bytes, KernelImage] = {}
         self._shelves: dict[tuple[str, str], Shelf] = {}
-        self._threads: dict[bytes, threading.Lock] = {}
-        self._guard = threading.Lock()
+        self._threads: dict[bytes, LockType] = {}
+        self._guard = allocate_lock()  # not threading's: importing that costs 3 ms
 
     @classmethod
     def open(cls) -> Cache:
@@ -107,10 +107,12 @@ class Cache:
         names: set[str] = set()
         for root in [*([self.root] if self.root is not None else []), *self._site]:
             try:
-                names.update(entry.name for entry in os.scandir(root) if entry.is_dir() and entry.name != _LOCKS)
+                names.update(
+                    entry.name for entry in os.scandir(root) if entry.is_dir() and entry.name not in (_LOCKS, _NOTES)
+                )
             except OSError:  # not made yet, or gone: an empty layer
                 continue
-        return sorted(names)
+        return sorted(names - {_LOCKS, _NOTES})
 
     def find_in_memory(self) -> list[KernelImage]:
         """What this process could not write."""
@@ -181,7 +183,7 @@ class Cache:
             make: compiles the image; what it raises passes through, and the next asker tries again.
         """
         with self._guard:
-            lock = self._threads.setdefault(key, threading.Lock())
+            lock = self._threads.setdefault(key, allocate_lock())
         try:
             with lock:
                 found = self.find(key, target)
@@ -196,6 +198,8 @@ class Cache:
             image.key = key
             self._memory[key] = image
             return image
+        from cudabuild.cache.locks import hold_lock
+
         with hold_lock(self._stripe(key), _BUILD_WAIT, "a kernel that is being compiled"):
             found = self.find(key, target)
             if found is None:
@@ -213,8 +217,40 @@ class Cache:
             return os.path.join(folder, "unavailable")
         return os.path.join(folder, f"{key[0] % _STRIPES:02x}")
 
+    # notes
+
+    def read_note(self, name: str) -> bytes | None:
+        """A small record that was kept beside the images, or None; a damaged one is none."""
+        if self.root is None:
+            return None
+        try:
+            with open(os.path.join(self.root, _NOTES, name), "rb") as stream:
+                data = stream.read()
+        except OSError:
+            return None
+        return data[DIGEST_SIZE:] if digest(data[DIGEST_SIZE:]) == data[:DIGEST_SIZE] else None
+
+    def write_note(self, name: str, data: bytes) -> None:
+        """Keeps a small record beside the images; where that cannot be done it is found out anew next time."""
+        if not self._prepare() or self.root is None:
+            return
+        folder = os.path.join(self.root, _NOTES)
+        temporary = os.path.join(folder, f"{name}.{os.getpid()}.tmp")
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with open(temporary, "wb") as stream:
+                stream.write(digest(data) + data)
+            os.replace(temporary, os.path.join(folder, name))
+            names = sorted(os.listdir(folder), key=lambda entry: os.stat(os.path.join(folder, entry)).st_mtime)
+            for entry in names[:-_MOST_NOTES]:
+                os.unlink(os.path.join(folder, entry))
+        except OSError as error:
+            config.log("debug", f"{folder} cannot be written: {error}")
+
 
 _LOCKS = "locks"
+_NOTES = "notes"
+_MOST_NOTES = 32
 
 
 def _is_trusted(path: str, *, writable: bool = False) -> bool:

@@ -123,7 +123,9 @@ def test_a_64_bit_image_serves_any_launch_and_not_the_other_way_round(tmp_path: 
     assert widths == [32, 64]
 
 
-def test_another_toolchain_is_a_miss_where_there_is_a_compiler(tmp_path: Path, cache: Cache) -> None:
+def test_another_toolchain_is_a_miss_where_there_is_a_compiler(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = load(tmp_path)
     keep(cache, module)
     asked = Asked(module)
@@ -134,6 +136,7 @@ def test_another_toolchain_is_a_miss_where_there_is_a_compiler(tmp_path: Path, c
     image = CacheProvider(cache, lambda target: newer).find(Asked(module).request)
     assert image is not None
     assert bytes(image.data) == b"newer"
+    monkeypatch.syspath_prepend(str(tmp_path / "downgraded"))
     image = CacheProvider(cache, lambda target: TOOLS).find(Asked(module).request)
     assert image is not None
     assert bytes(image.data) != b"newer"
@@ -175,3 +178,58 @@ def test_damaged_bytes_are_a_miss_and_the_next_best_is_taken(
     assert image is not None
     assert image.target == "sm_80"
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_toolchain_is_asked_once_for_all_processes(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load(tmp_path)
+    keep(cache, module)
+    asked: list[str] = []
+
+    def toolchain(target: str) -> dict[str, str]:
+        asked.append(target)
+        return TOOLS
+
+    for _ in range(3):  # each as a new process would
+        provider = CacheProvider(Cache(cache.root), toolchain)
+        assert provider.find(Asked(module).request) is not None
+        assert provider.find(Asked(module).request) is not None
+    assert asked == ["sm_90"]
+    (note,) = Path(cache.root or "", "notes").iterdir()
+    note.write_bytes(note.read_bytes()[:-1] + b"?")
+    assert CacheProvider(Cache(cache.root), toolchain).find(Asked(module).request) is not None
+    assert asked == ["sm_90"] * 2, "a damaged note is none"
+    monkeypatch.syspath_prepend(str(tmp_path / "newly_installed"))
+    assert CacheProvider(Cache(cache.root), toolchain).find(Asked(module).request) is not None
+    assert asked == ["sm_90"] * 3, "another import path may hold other tools"
+
+
+def test_what_identifies_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cudabuild.cache.toolchain import identify_tools
+
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    seen = [identify_tools(13000)]
+    assert identify_tools(13000) == seen[0]
+    (folder / "results.txt").touch()
+    assert identify_tools(13000) == seen[0], "a folder without tools may change"
+    seen.append(identify_tools(12090))
+    (folder / "llvmlite").mkdir()
+    seen.append(identify_tools(13000))
+    (folder / "llvmlite-99.dist-info").mkdir()
+    seen.append(identify_tools(13000))
+    monkeypatch.setenv("CUDA_PATH", "/somewhere/else")
+    seen.append(identify_tools(13000))
+    assert len(set(seen)) == 5
+
+
+def test_notes_stay_few_and_need_no_place(cache: Cache) -> None:
+    for number in range(50):
+        cache.write_note(f"n{number}", b"x")
+    assert len(list(Path(cache.root or "", "notes").iterdir())) == 32
+    assert cache.read_note("n49") == b"x"
+    assert cache.targets() == []
+    Cache(None).write_note("n", b"x")
+    assert Cache(None).read_note("n") is None

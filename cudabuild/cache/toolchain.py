@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would make code here, remembered: asking the tools themselves loads LLVM and the linker (half a second).
+
+The answer is kept under an identity of everything that it depends on and that is cheap to look at: the folders of the
+import path (installing or removing a distribution changes its folder), this package's own files, the variables that
+lead to a CUDA toolkit, the driver. A wrong guess costs nothing worse than an image of the compiler before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cudabuild import config
+from cudabuild.digest import digest, digest_parts
+from cudabuild.errors import ImageFormatError
+from cudabuild.image.codec import pack, unpack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from cudabuild.cache.store import Cache
+
+    #: What would make the code of a target now, as in the image key; None where it cannot be made here.
+    Toolchain = Callable[[str], Mapping[str, str] | None]
+
+__all__ = ["ToolchainMemo", "identify_tools"]
+
+#: The packages that the compiler's tools are found in.
+_TOOLS = ("llvmlite", "nvidia", "cuda")
+_VARIABLES = ("CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX", "LD_LIBRARY_PATH")
+
+
+class ToolchainMemo:
+    """Answers what ``find`` would, from the cache's notes where they know it."""
+
+    def __init__(self, cache: Cache, find: Toolchain) -> None:
+        self._cache = cache
+        self._find = find
+        self._known: dict[tuple[str, int], Mapping[str, str] | None] = {}
+
+    def get(self, target: str, driver_version: int) -> Mapping[str, str] | None:
+        """The toolchain for a target, or None where there is none.
+
+        Args:
+            target: the target's name.
+            driver_version: as ``cuDriverGetVersion`` counts; the driver may be the linker.
+        """
+        place = (target, driver_version)
+        if place not in self._known:
+            self._known[place] = self._look_up(target, driver_version)
+        return self._known[place]
+
+    def _look_up(self, target: str, driver_version: int) -> Mapping[str, str] | None:
+        identity = identify_tools(driver_version)
+        name = f"tools-{digest(identity).hex()[:32]}"
+        answers = self._read(name, identity)
+        if target not in answers:
+            found = self._find(target)
+            answers[target] = None if found is None else dict(found)
+            self._cache.write_note(name, pack((identity, answers)))
+        return answers[target]
+
+    def _read(self, name: str, identity: bytes) -> dict[str, dict[str, str] | None]:
+        data = self._cache.read_note(name)
+        if data is None:
+            return {}
+        try:
+            written_for, answers = unpack(data)
+        except (ImageFormatError, TypeError, ValueError):
+            return {}
+        return dict(answers) if written_for == identity else {}
+
+
+def identify_tools(driver_version: int) -> bytes:
+    """A digest that changes when a tool, this package or the driver does."""
+    pieces = [sys.version, sys.prefix, str(driver_version)]
+    pieces += [f"{name}={config.environment(name)}" for name in _VARIABLES]
+    pieces += [_look_at_tools(entry or os.curdir) for entry in sys.path]
+    pieces += _own_files(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return digest_parts(*(piece.encode("utf-8", "surrogateescape") for piece in pieces))
+
+
+def _look_at_tools(folder: str) -> str:
+    """A folder of the import path; where it holds no tool, as a script's own folder, its changes do not matter."""
+    holds = [name for name in _TOOLS if os.path.isdir(os.path.join(folder, name))]
+    return _look(folder) if holds else folder
+
+
+def _look(path: str) -> str:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return path
+    return f"{path} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino} {stat.st_size}"
+
+
+def _own_files(folder: str) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:  # in a zip file: its own entry of the import path stands for it
+        return
+    for entry in entries:
+        if entry.name.endswith(".py"):
+            yield _look(entry.path)
+        elif entry.is_dir() and not entry.name.startswith("__"):
+            yield from _own_files(entry.path)
