@@ -123,7 +123,9 @@ def find_reader(value: Any) -> str:
         return "scalar"
     if isinstance(value, tuple):
         return "tuple"
-    return "interface" if hasattr(value, "__cuda_array_interface__") else "unknown"
+    if hasattr(value, "__cuda_array_interface__"):
+        return "interface"
+    return "array" if hasattr(value, "__array_interface__") else "unknown"
 
 
 def _read_scalar(value: Any) -> Argument:
@@ -216,8 +218,18 @@ def _read_cupy(value: Any) -> Argument:
 
 
 def _read_host(value: Any) -> Argument:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(value, masked.MaskedArray):
+        raise LaunchError("a masked array\n  do:       pass array.data and array.mask as two arrays")
     pointer = value.__array_interface__["data"][0]
     return _array("host", value, value.dtype.str, pointer, value.shape, value.strides, not value.flags.writeable)
+
+
+def _read_array(value: Any) -> Argument:
+    """An array in host memory that is not NumPy's own: read through the NumPy array that shares its memory."""
+    import numpy
+
+    return _read_host(numpy.asarray(value))
 
 
 def _read_unknown(value: Any) -> Argument:
@@ -242,5 +254,6 @@ _READERS = {
     "torch": _read_torch,
     "cupy": _read_cupy,
     "host": _read_host,
+    "array": _read_array,
     "unknown": _read_unknown,
 }
