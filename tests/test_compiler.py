@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from typing import Any
 
@@ -110,6 +111,18 @@ def test_options_reach_the_code_and_the_image() -> None:
     plain = compiler.compile_image(DEFINITION, SIGNATURE, target=COMPUTE_75, index_width=32)
     assert "fma.rn.f32" in bytes(plain.data).decode()
     assert plain.fingerprint != image.fingerprint
+
+
+def test_line_information_names_files_and_lines_without_folders() -> None:
+    options = Options({"lineinfo": True})
+    images = compiler.compile_images(DEFINITION, SIGNATURE, [COMPUTE_75, SM_90], [32], options)
+    text = bytes(images[0].data).decode()
+    assert '"test_compiler.py"' in text
+    line = saxpy.__code__.co_firstlineno + 3
+    assert re.search(rf"\.loc\s+1 {line} \d+", text)
+    assert b"nv_debug_line" in bytes(images[1].data)
+    plain = compiler.compile_image(DEFINITION, SIGNATURE, target=COMPUTE_75, index_width=32)
+    assert ".loc" not in bytes(plain.data).decode()
 
 
 def test_symbols_are_short_and_ascii() -> None:

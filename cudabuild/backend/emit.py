@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cudabuild.backend import arithmetic, memory
+from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
 from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.ir.ir import Block, Function, Instr, Value
@@ -141,6 +142,7 @@ class FunctionEmitter:
         self.fast = self.fast or ("contract " if module.options["fma"] else "")
         self.leaves: dict[Value, tuple[Operand, ...]] = {}
         self.block = function.blocks[0]
+        self._debug: DebugInfo | None = None
         self._labels: dict[Block, str] = {}
         self._exits: dict[Block, Any] = {}
         self._converted: dict[tuple[str, int, str], Operand] = {}
@@ -179,6 +181,10 @@ class FunctionEmitter:
         self._complete_phis()
 
     def _body(self) -> None:
+        if self.options["lineinfo"]:
+            symbol = self.module.device_names.get(self.function, self.module.symbol)
+            self._debug = DebugInfo(self.module.text, self.text, self.function.name, symbol, self.function.location)
+            self.text.debug = self._debug.attachment(self.function.location)
         order = _reverse_postorder(self.function.blocks[0])
         for number, block in enumerate(order):
             self._labels[block] = f"b{number}"
@@ -198,6 +204,8 @@ class FunctionEmitter:
             self._exits[block] = self.text.current
 
     def _instruction(self, instr: Instr) -> None:
+        if self._debug is not None:
+            self.text.debug = self._debug.attachment(instr.location)
         result = _ROWS[instr.op](self, instr)
         if result is not None:
             self.leaves[instr] = (result,) if isinstance(result, Operand) else tuple(result)

@@ -173,8 +173,8 @@ class ModuleText:
         self.defined: set[str] = set()
         self.functions: list[FunctionText] = []
         self.attributes: dict[str, str] = {}
-        self.metadata: list[str] = []
-        self.named_metadata: dict[str, str] = {}
+        self.metadata: dict[str, int] = {}
+        self.named_metadata: dict[str, dict[str, None]] = {}
         self.libdevice: set[str] = set()
 
     def function(self, name: str, header: str) -> FunctionText:
@@ -193,11 +193,12 @@ class ModuleText:
         return self.attributes.setdefault(attributes, f"#{len(self.attributes)}")
 
     def node(self, text: str) -> str:
-        """A metadata node, ``!n``; equal texts share one node unless ``distinct``."""
-        if text in self.metadata:
-            return f"!{self.metadata.index(text)}"
-        self.metadata.append(text)
-        return f"!{len(self.metadata) - 1}"
+        """A metadata node, ``!n``; equal texts share one."""
+        return f"!{self.metadata.setdefault(text, len(self.metadata))}"
+
+    def name_node(self, name: str, node: str) -> None:
+        """Adds a metadata node to the named list ``!name``, once."""
+        self.named_metadata.setdefault(name, {})[node] = None
 
     def format(self) -> str:
         return self.format_with("")
@@ -209,6 +210,6 @@ class ModuleText:
         parts += [function.format() for function in self.functions]
         parts += [text for name, text in self.declares.items() if name not in known]
         parts += [f"attributes {number} = {{ {text} }}" for text, number in self.attributes.items()]
-        parts += [f"!{name} = !{{{nodes}}}" for name, nodes in self.named_metadata.items()]
-        parts += [f"!{number} = {text}" for number, text in enumerate(self.metadata)]
+        parts += [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self.named_metadata.items()]
+        parts += [f"!{number} = {text}" for text, number in self.metadata.items()]
         return "\n".join(parts) + "\n"
