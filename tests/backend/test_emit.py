@@ -232,16 +232,16 @@ def test_a_device_function_is_internal_and_inlined_and_returns_its_tuple_as_one_
 def test_line_information_of_device_functions_in_other_files() -> None:
     """LLVM drops all of it, with a warning only, where one node is not as it should be."""
     k = Kernel("lines", float32, float32)
-    for number in (1, 2):
+    for number in (-1, 1):
         callee = device_function(float32)
-        callee.location = Location(f"/somewhere/else{number}.py", 10 * number, 0, 10 * number, 5)
-        pair = k.op("call", callee.result, *k.arguments, callee=callee)  # type: ignore[arg-type]
+        callee.location = Location(f"/somewhere/else{number}.py", 10, 0, 10, 5)
+        pair = k.op("call", callee.result, *k.arguments[::-number], callee=callee)  # type: ignore[arg-type]
         k.keep(k.op("item", float32, pair, index=0))
     function = k.finish()
     function.location = Location("/somewhere/kernel.py", 3, 0, 3, 9)
     function.blocks[0].instructions[-1].location = Location("/inlined/from.py", 7, 0, 7, 9)
     text = optimised(function, options=Options({"lineinfo": True}))
-    for name in ("kernel.py", "else1.py", "else2.py", "from.py"):
+    for name in ("kernel.py", "else1.py", "else-1.py", "from.py"):
         assert f'DIFile(filename: "{name}", directory: "")' in text
     assert text.count("distinct !DISubprogram") == 3
     assert "/somewhere" not in text
