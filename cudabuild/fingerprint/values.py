@@ -110,7 +110,10 @@ def _find_member(value: Any, name: str) -> Any:
             return getattr(value, name)
         except Exception:  # a module's own __getattr__ may raise anything; compilation reports the name as missing
             return MISSING
-    members = getattr(value, "__dict__", None)
+    try:
+        members = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        members = {}
     if isinstance(members, dict) and name in members:
         return members[name]
     for base in type(value).__mro__:
@@ -135,19 +138,12 @@ def find_function(value: Any) -> tuple[FunctionType, KernelDefinition | None] | 
     else:
         if isinstance(value, (type, ModuleType)) or type(value) in _SIMPLE or _is_numpy(type(value)):
             return None
-        definition = _plain_attribute(value, "definition")
+        definition = _find_member(value, "definition")
     if isinstance(definition, KernelDefinition):
         function = definition.function
         return (function, definition) if isinstance(function, FunctionType) else None
-    function = _plain_attribute(value, "py_func")
+    function = _find_member(value, "py_func")
     return (function, None) if isinstance(function, FunctionType) else None
-
-
-def _plain_attribute(value: Any, name: str) -> Any:
-    try:
-        return getattr(value, name, None)
-    except Exception:  # a proxy object may raise anything: then it is no kernel of ours
-        return None
 
 
 def function_identity(function: FunctionType, definition: KernelDefinition | None) -> str:

@@ -334,3 +334,20 @@ def test_a_reloaded_module_is_read_again(source: Source) -> None:
     importlib.invalidate_caches()
     importlib.reload(module)
     assert compute_fingerprint(KernelDefinition(module.k), ()).digest != before.digest
+
+
+def test_no_property_of_a_users_object_runs(source: Source) -> None:
+    text = """
+class Proxy:
+    definition = property(lambda self: 1 / 0)
+    py_func = property(lambda self: 1 / 0)
+    N = property(lambda self: 1 / 0)
+    def __getattr__(self, name):
+        raise ZeroDivisionError
+class Slotted(Proxy):
+    __slots__ = ()
+p = Proxy()
+s = Slotted()
+def k(x): x[0] = p.N + p.M + s.N
+"""
+    assert source.take(text).unresolved == (("p.M", "missing"), ("p.N", "missing"), ("s.N", "missing"))
