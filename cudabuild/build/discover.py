@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cudabuild.build.effects import Leaf, chain_of
+from cudabuild.build.effects import Leaf
+from cudabuild.build.names import chain_of
 from cudabuild.build.project import SourceModule
 from cudabuild.build.sandbox import Failure, Sandbox
 from cudabuild.build.slice import Slicer

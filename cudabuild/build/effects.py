@@ -18,11 +18,18 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["CallSite", "Chain", "Effects", "ImportBinding", "Leaf", "Step", "analyse_module", "chain_of"]
+from cudabuild.build.names import (
+    Chain,
+    arguments_of,
+    chain_of,
+    is_host_method,
+    local_names,
+    pairs_up,
+    pattern_names,
+    target_names,
+)
 
-Chain = tuple[str, ...]
-
-_Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+__all__ = ["CallSite", "Effects", "ImportBinding", "Leaf", "Step", "analyse_module"]
 
 
 @dataclass(frozen=True)
@@ -159,17 +166,6 @@ def _split_import(node: ast.stmt) -> Sequence[ast.stmt | ast.expr]:
     return [node]
 
 
-def chain_of(node: ast.expr) -> Chain | None:
-    """``a.b.c`` as ``("a", "b", "c")``; None for anything but a dotted name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return (node.id, *reversed(parts))
-
-
 #: Calls of these may bind, or hide reads of, any name of the module.
 _WILD = frozenset({"exec", "eval", "globals", "locals", "vars"})
 
@@ -284,7 +280,7 @@ class _Collector(ast.NodeVisitor):
         for default in [*node.args.defaults, *node.args.kw_defaults]:
             if default is not None:
                 self.visit(default)
-        self._open_scope(argument.arg for argument in _arguments(node.args))
+        self._open_scope(argument.arg for argument in arguments_of(node.args))
         for _ in self._now_and_later():
             self.visit(node.body)
         self.scopes.pop()
@@ -300,7 +296,7 @@ class _Collector(ast.NodeVisitor):
     def _visit_comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, *elements: ast.expr
     ) -> None:
-        names = {name for generator in node.generators for name in _target_names(generator.target)}
+        names = {name for generator in node.generators for name in target_names(generator.target)}
         self.visit(node.generators[0].iter)
         self._open_scope(names)
         for position, generator in enumerate(node.generators):
@@ -334,7 +330,7 @@ class _Collector(ast.NodeVisitor):
                 self._bind(target.id)
                 if self._is_module_level(target.id):
                     self.leaf.values.setdefault(target.id, []).append(value)
-            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and _pairs(target, value):
+            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and pairs_up(target, value):
                 for part, part_value in zip(target.elts, value.elts, strict=True):
                     self._assign([part], part_value)
             else:
@@ -425,7 +421,7 @@ class _Collector(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Match(self, node: ast.Match) -> None:
-        for name in _pattern_names(node):
+        for name in pattern_names(node):
             self._bind_opaque(name)
         self.generic_visit(node)
 
@@ -474,7 +470,7 @@ class _Collector(ast.NodeVisitor):
             if expression is not None:
                 self.visit(expression)
         self._visit_called(node.decorator_list)
-        for argument in _arguments(node.args):
+        for argument in arguments_of(node.args):
             self._annotation(argument.annotation)
         self._annotation(node.returns)
         name = self._bind(node.name)
@@ -482,9 +478,9 @@ class _Collector(ast.NodeVisitor):
             self.leaf.defines.add(node.name)
         outer, outer_classes = self.effects, self.classes
         if outer is self.leaf.now:
-            self.effects = self.leaf.methods if outer_classes and _is_host_method(node) else self.leaf.later
+            self.effects = self.leaf.methods if outer_classes and is_host_method(node) else self.leaf.later
         self.classes = []
-        self._open_scope(_local_names(node))
+        self._open_scope(local_names(node))
         # What it returns may be, or hold, what it read.
         self.effects.links.append((frozenset(outer_classes[-1:] or [name]), self._references_of_body(node.body)))
         for statement in node.body:
@@ -510,64 +506,3 @@ class _Collector(ast.NodeVisitor):
                 self.effects.links.append((frozenset({name}), self._references(statement.value)))
             self.visit(statement)
         self.classes = self.classes[:-1]
-
-
-#: Decorators of methods that are called from host code only.
-_HOST_DECORATORS = frozenset({"abstractmethod", "cached_property", "classmethod", "getter", "property", "setter"})
-
-
-def _is_host_method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """A plain method runs only where host code calls it; a kernel or device function of a class is a static method."""
-    chains = [chain_of(decorator) for decorator in node.decorator_list]
-    return all(chain is not None and chain[-1] in _HOST_DECORATORS for chain in chains)
-
-
-def _pairs(target: ast.Tuple, value: ast.Tuple) -> bool:
-    """``a, b = x, y``: as many values as names, and no star among them."""
-    parts = [*target.elts, *value.elts]
-    return len(target.elts) == len(value.elts) and not any(isinstance(part, ast.Starred) for part in parts)
-
-
-def _arguments(arguments: ast.arguments) -> list[ast.arg]:
-    extra = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
-
-
-def _target_names(target: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _pattern_names(node: ast.AST) -> set[str]:
-    names: set[str] = set()
-    for part in ast.walk(node):
-        for attribute in ("name", "rest"):
-            value = getattr(part, attribute, None)
-            if isinstance(part, ast.MatchAs | ast.MatchStar | ast.MatchMapping) and isinstance(value, str):
-                names.add(value)
-    return names
-
-
-def _local_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The local variables of a function: parameters and what its own statements bind, without its ``global`` names."""
-    names = {argument.arg for argument in _arguments(node.args)}
-    outside: set[str] = set()
-    pending: list[ast.AST] = list(node.body)
-    while pending:
-        part = pending.pop()
-        if isinstance(part, ast.Global | ast.Nonlocal):
-            outside.update(part.names)
-        elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(part.name)
-            continue
-        elif isinstance(part, ast.Lambda):
-            continue
-        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store | ast.Del):
-            names.add(part.id)
-        elif isinstance(part, ast.Import | ast.ImportFrom):
-            names.update(alias.asname or alias.name.partition(".")[0] for alias in part.names)
-        elif isinstance(part, ast.ExceptHandler) and part.name:
-            names.add(part.name)
-        elif isinstance(part, ast.Match):
-            names |= _pattern_names(part)
-        pending.extend(ast.iter_child_nodes(part))
-    return names - outside

@@ -35,8 +35,8 @@ _NUMPY_MAKERS = frozenset(
     {
         "arange", "array", "asarray", "ascontiguousarray", "broadcast_to", "concatenate", "diag", "dtype", "empty",
         "empty_like", "eye", "finfo", "full", "full_like", "geomspace", "hstack", "identity", "iinfo", "interp",
-        "linspace", "logspace", "meshgrid", "ones", "ones_like", "repeat", "reshape", "roll", "stack", "tile", "transpose",
-        "vstack", "where", "zeros", "zeros_like",
+        "linspace", "logspace", "meshgrid", "ones", "ones_like", "repeat", "reshape", "roll", "stack", "tile",
+        "transpose", "vstack", "where", "zeros", "zeros_like",
     }
 )  # fmt: skip
 _NUMPY_SCALARS = ("bool", "int", "uint", "float", "complex", "dtype")

@@ -35,9 +35,7 @@ class Meter:
 
 def format_errors(result: BuildResult) -> str:
     """Everything that is wrong with a project's kernels, as one message."""
-    count = len(result.errors)
-    head = "1 kernel error" if count == 1 else f"{count} kernel errors"
-    return f"{head}; nothing was written\n\n" + "\n\n".join(result.errors)
+    return f"{_count(len(result.errors), 'kernel error')}; nothing was written\n\n" + "\n\n".join(result.errors)
 
 
 def format_summary(result: BuildResult, written: Written, settings: BuildSettings, seconds: float) -> list[str]:
@@ -52,12 +50,16 @@ def format_summary(result: BuildResult, written: Written, settings: BuildSetting
     overloads = sum(len(kernel.signatures) for kernel in result.kernels)
     built = sum(bool(kernel.signatures) for kernel in result.kernels)
     for owner, (folder, size, count) in sorted(written.items()):
-        lines.append(f"{owner}: {count} images, {size / 1e6:.2f} MB in {folder}")
+        lines.append(f"{owner}: {_count(count, 'image')}, {size / 1e6:.2f} MB in {folder}")
     lines.append(
-        f"{built} kernels with {overloads} signatures: {result.compiled} images compiled, "
+        f"{_count(built, 'kernel')} with {_count(overloads, 'signature')}: {_count(result.compiled, 'image')} compiled, "
         f"{result.cached} from the cache, {seconds:.1f} s"
     )
     for kernel in result.kernels:
         if kernel.left:
             lines.append(f"left to JIT: {kernel.module}:{kernel.qualname}: {kernel.left}")
     return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -6,7 +6,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from cudabuild.build.effects import Chain, ImportBinding, Leaf, chain_of
+from cudabuild.build.effects import ImportBinding, Leaf
+from cudabuild.build.names import Chain, chain_of
 from cudabuild.build.project import Project, SourceModule
 from cudabuild.errors import SourceError
 

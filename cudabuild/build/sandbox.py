@@ -20,7 +20,8 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
-from cudabuild.build.effects import Leaf, Step, chain_of
+from cudabuild.build.effects import Leaf, Step
+from cudabuild.build.names import chain_of
 from cudabuild.build.project import Project, SourceModule, resolve_relative
 from cudabuild.build.resolve import Cell
 from cudabuild.build.slice import Slice, Slicer

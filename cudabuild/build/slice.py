@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from cudabuild.build.effects import CallSite, Chain, Effects, Leaf, chain_of
+from cudabuild.build.effects import CallSite, Effects, Leaf
+from cudabuild.build.names import Chain, chain_of
 from cudabuild.build.project import Project, SourceModule
 from cudabuild.build.purity import PURE_BUILTINS, SCALAR_BUILTINS, changes_nothing, is_pure, makes_scalar
 from cudabuild.build.resolve import EXTERNAL, Cell, Resolution, Resolver

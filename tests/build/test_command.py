@@ -135,18 +135,18 @@ def test_command_options(tiny: Path, tmp_path: Path, setuptools: Setuptools) -> 
         (target, width) for target in ("sm_90", "compute_90") for width in (32, 64)
     }
     assert "targets sm_90, compute_90 (archs from the command's options); index width 32 and 64" in output
-    assert "1 kernels with 1 signatures: 4 images compiled, 0 from the cache" in output
+    assert "1 kernel with 1 signature: 4 images compiled, 0 from the cache" in output
 
 
 def test_the_cache_serves_the_second_build(tiny: Path, tmp_path: Path, setuptools: Setuptools) -> None:
     cache = str(tmp_path / "cache")
     one = ("-m", "cudabuild", "build", "--out", str(tmp_path / "one"))
-    assert "1 images compiled, 0 from" in setuptools.python(*one, cwd=tiny, CUDABUILD_CACHE_DIR=cache)
+    assert "1 image compiled, 0 from" in setuptools.python(*one, cwd=tiny, CUDABUILD_CACHE_DIR=cache)
     kernels = tiny / "src" / "tiny" / "kernels.py"
     kernels.write_text("# another line\n" + KERNEL, encoding="utf-8")
     assert "0 images compiled, 1 from" in setuptools.python(*one, cwd=tiny, CUDABUILD_CACHE_DIR=cache)
     (tiny / "src" / "tiny" / "sizes.py").write_text("N = 9\n", encoding="utf-8")
-    assert "1 images compiled, 0 from" in setuptools.python(*one, cwd=tiny, CUDABUILD_CACHE_DIR=cache)
+    assert "1 image compiled, 0 from" in setuptools.python(*one, cwd=tiny, CUDABUILD_CACHE_DIR=cache)
 
 
 def test_all_errors_of_a_project_in_one_go(tiny: Path, tmp_path: Path, setuptools: Setuptools) -> None:
@@ -277,7 +277,7 @@ def test_nothing_of_the_build_needs_a_terminal_or_a_home(tiny: Path, tmp_path: P
     environment = {"HOME": "/", "CUDABUILD_CACHE_DIR": str(tmp_path / "missing" / "\0".strip("\0") / "cache")}
     (tmp_path / "missing").write_text("a file where the cache's parent should be", encoding="utf-8")
     output = setuptools.python("-m", "cudabuild", "build", "--out", str(tmp_path / "out"), cwd=tiny, **environment)
-    assert "1 images compiled" in output
+    assert "1 image compiled" in output
     assert list_images(tmp_path / "out") == IMAGE
 
 
