@@ -93,6 +93,15 @@ class Dispatcher:
         return f"<kernel {self.__module__}.{self.__qualname__}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        try:
+            known = _find_kernel(self.__module__, self.__qualname__) is self
+        except (ImportError, AttributeError):
+            known = False
+        if not known:
+            raise TypeError(
+                f"cannot pickle {self!r}: a kernel travels by its name, and "
+                f"{self.__module__}.{self.__qualname__} is not it"
+            )
         return (_find_kernel, (self.__module__, self.__qualname__))
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -249,13 +258,18 @@ class Dispatcher:
             before.next = made
 
     def _rivals(self, signature: Signature) -> str:
-        """The orders in which other overloads take arrays where this one takes strides."""
+        """What other overloads take that this one would take too; see ``make_launcher_factory``."""
+        if not self.definition.signatures:
+            return "CFW"
         found = set()
         for other in self.definition.signatures:
             for mine, theirs in zip(signature, other, strict=True):
-                if isinstance(mine, Array) and isinstance(theirs, Array) and mine.layout == "A" != theirs.layout:
-                    found.add(theirs.layout)
-        return "".join(sorted(found)) if self.definition.signatures else "CF"
+                if isinstance(mine, Array) and isinstance(theirs, Array):
+                    if mine.layout != theirs.layout:
+                        found.add(theirs.layout)
+                    if mine.readonly and not theirs.readonly:
+                        found.add("W")
+        return "".join(sorted(found))
 
     # what a person asks
 

@@ -226,11 +226,7 @@ class _Writer:
         self._give(path, "data", 0, f"d{name}")
         for axis in axes:
             self._give(path, "shape", axis, extents[axis])
-        if kind.layout == "A":
-            pairs = "".join(f"({n}, s{name}_{axis}), " for axis, n in enumerate(extents))
-            for order, step in (("C", "[::-1]"), ("F", "")):
-                if order in self.rivals:
-                    self.lines.append(f"if packed(({pairs}){step}, {kind.dtype.size}): break")
+        self._leave_rivals(kind, name, extents)
         if kind.layout == "A":
             for axis in axes:
                 self._give(path, "stride", axis, f"s{name}_{axis}")
@@ -240,6 +236,18 @@ class _Writer:
         self.narrow += [f"{extent} <= {MAX32}" for extent in extents]
         if kind.ndim > 1:
             self.narrow.append(f"{' * '.join(extents)} <= {MAX32}")
+
+    def _leave_rivals(self, kind: Array, name: str, extents: list[str]) -> None:
+        """Passes on arrays that lie in an order that another overload takes."""
+        if kind.layout == "A":
+            pairs = "".join(f"({extent}, s{name}_{axis}), " for axis, extent in enumerate(extents))
+            for order, step in (("C", "[::-1]"), ("F", "")):
+                if order in self.rivals:
+                    self.lines.append(f"if packed(({pairs}){step}, {kind.dtype.size}): break")
+        elif kind.layout == "F" and "C" in self.rivals:
+            # Without gaps in F order, so in C order too if it has but one axis, or nothing, to order.
+            several = " + ".join(f"({extent} > 1)" for extent in extents)
+            self.lines.append(f"if {several} < 2 or 0 in ({', '.join(extents)}): break")
 
     def _unpack(self, names: list[str], expression: str) -> None:
         # A wrong number of axes is a ValueError, which ends at the careful path like every other.
@@ -261,6 +269,8 @@ class _Writer:
         self.lines.append(f'd{name}, r = c["data"]')
         if not kind.readonly:
             self.lines.append("if r: break")
+        elif "W" in self.rivals:
+            self.lines.append("if not r: break")
         self.lines.append('s = c.get("strides")')
         steps = self._steps(kind, extents)
         if kind.layout == "A":
@@ -277,7 +287,9 @@ class _Writer:
         import sys
 
         dtype = self.constant(getattr(sys.modules["torch"], kind.dtype.name))
-        gradient = "" if kind.readonly else f" or {name}.requires_grad"
+        gradient = f" or {name}.requires_grad"
+        if kind.readonly:
+            gradient = f" or not {name}.requires_grad" if "W" in self.rivals else ""
         self.lines.append(f"if {name}.dtype is not {dtype} or not {name}.is_cuda{gradient} or {name}.is_neg(): break")
         self._unpack(extents, f"{name}.shape")
         self.lines.append(f"d{name} = {name}.data_ptr()")
@@ -300,6 +312,8 @@ class _Writer:
             backend = sys.modules.get("cupy_backends.cuda.stream")
             pointer = getattr(backend, "get_current_stream_ptr", None) or _current_stream_of(cupy)
             self.lines += [f"s = {self.constant(pointer)}() or 1", "if s != stream_number: order(s)"]
+        if kind.readonly and "W" in self.rivals:
+            self.lines.append("break")  # a CuPy array can always be written
         dtype = self.constant(cupy.dtype(kind.dtype.name))
         self.lines.append(f"if {name}.dtype != {dtype}: break")
         self._unpack(extents, f"{name}.shape")
@@ -339,8 +353,8 @@ def make_launcher_factory(
         signature, fields: the overload and its parameter block.
         arguments: those of the call just made, none of them a host array.
         serves: ``narrow``: only what fits 32 bits; ``wide``: only what does not; ``all``.
-        rivals: the orders (``""``, ``"C"``, ``"F"``, ``"CF"``) that other overloads take without strides: arrays that
-            lie so are theirs.
+        rivals: letters for what belongs to other overloads where this one would take it too: ``C`` and ``F``, arrays
+            in that order (for a parameter with strides); ``W``, arrays that can be written (for a ``const`` one).
     """
     writer = _Writer(rivals)
     names = [f"p{index}" for index in range(len(signature))]

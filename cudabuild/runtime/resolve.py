@@ -5,8 +5,8 @@ Every argument of a candidate gets a cost; the least *(worst argument, sum)* win
 
 ====  =================================================================================================
 0     the argument's own type
-1     a Python number for a typed parameter of its kind; a C or F array for strides; an array for ``const``
-2     a Python int for a float parameter
+1     a Python number for a typed parameter of its kind; an array for ``const``; one that lies in both orders for F
+2     a Python int for a float parameter; an array without gaps for strides
 3     a NumPy scalar of the same kind, wider parameter; ``bool`` for an integer
 4     a NumPy scalar of the same kind, narrower parameter; an integer must fit
 5     a NumPy integer or a ``bool`` for a float parameter
@@ -134,7 +134,7 @@ def _cost_of_array(parameter: Array, argument: Argument) -> int | str:
         return f"a read-only array for {parameter}: declare const {parameter} if the kernel only reads it"
     cost = int(parameter.readonly and not argument.readonly)
     if parameter.layout == "A":
-        return cost + (argument.c or argument.f)
+        return cost + 2 * (argument.c or argument.f)
     if parameter.layout == "C":
         return cost if argument.c else f"an array with gaps or in Fortran order for {parameter} (C order)"
     if not argument.f:

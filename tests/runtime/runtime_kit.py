@@ -31,6 +31,9 @@ class DeviceArray:
         self.array = array
         self.__cuda_array_interface__ = interface(array, **changes)
 
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.__cuda_array_interface__})"
+
 
 class OtherArray(DeviceArray):
     """The same by another Python type."""

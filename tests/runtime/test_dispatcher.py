@@ -214,6 +214,8 @@ class TestArguments:
             ((1.0, DeviceArray(np.zeros(8, "c8")), device(4)),
              "kernel: argument 'x' is an array of dtype <c8\n  expected: one of bool, int8, int16, int32, int64, "
              "uint8, uint16, uint32, uint64, float16, float32, float64, in the machine's byte order"),
+            ((1.0, np.ma.zeros(3, "f4"), device(4)),
+             "kernel: argument 'x' is a masked array\n  do:       pass array.data and array.mask as two arrays"),
             ((1.0, DeviceArray(np.zeros(8, "f4"), mask=device(8)), device(4)),
              "kernel: argument 'x' is the __cuda_array_interface__ of a DeviceArray has a mask"),
         ],
@@ -258,6 +260,16 @@ class TestOverloads:
             assert host.launched[1:] == [4, 4]
             kernel[1, 1](plain)
             assert host.launched[1:] == [4, 4]
+
+    def test_const_is_not_a_matter_of_history(self, host: Host) -> None:
+        kernel = host.kernel(["const float32[::1]", "float32[::1]"], "x")
+        fixed, plain = DeviceArray(np.zeros(3, "f4"), data=(4096, True)), device(4)
+        for _ in range(3):
+            kernel[1, 1](fixed)
+            assert host.launched == [4096, 3]
+            kernel[1, 1](plain)
+            assert host.launched == [plain.array.ctypes.data, 4]
+        assert [str(request.signature[0]) for request in host.requests] == ["const float32[::1]", "float32[::1]"]
 
     def test_values_of_integers_choose_alone(self, host: Host) -> None:
         kernel = host.kernel(["int32", "int64"], "n")
@@ -411,6 +423,12 @@ class TestWhatAPersonAsks:
         kernel.__module__ = __name__
         monkeypatch.setattr(sys.modules[__name__], "kernel", kernel, raising=False)
         assert pickle.loads(pickle.dumps(kernel)) is kernel
+
+    def test_does_not_pickle_without_a_name(self, host: Host) -> None:
+        with pytest.raises(
+            TypeError, match=r"^cannot pickle <kernel m\.kernel>: a kernel travels by its name, and m\.kernel"
+        ):
+            pickle.dumps(host.kernel("int32", "n"))
 
     def test_first_launch_is_logged(
         self, host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -71,7 +71,7 @@ def arrays(draw: st.DrawFn) -> Any:
 ARGUMENTS = st.lists(scalars() | arrays() | st.tuples(scalars(), arrays()), max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(ARGUMENTS, ARGUMENTS)
 def test_twins(first: list[Any], second: list[Any]) -> None:
     """For a kernel without signatures: careful, generated, and after other arguments of the same Python types."""
