@@ -274,12 +274,56 @@ SPIN = """
 """
 
 
+NO_MEMORY = """
+    import resource
+    import numpy as np
+    from cudabuild import cuda
+    from cudabuild.cpu.device import CpuDevice
+    from cudabuild.definition import KernelDefinition
+    from cudabuild.errors import LaunchError
+    from cudabuild.types import float32, parse_signature
+
+    def large(x):
+        mine = cuda.local.array(131072, float32)
+        t = cuda.threadIdx.x
+        mine[t] = x[t]
+        cuda.syncthreads()
+        x[t] = mine[(t + x.size) % 131072] + mine[t]
+
+    launch = CpuDevice().bind(KernelDefinition(large), parse_signature("float32[::1]"))
+    x = np.ones(1024, np.float32)
+    launch((1, 1, 1), (2, 1, 1), 0, 0, (x,))
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limit = pages * resource.getpagesize() + (256 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    try:
+        launch((3, 1, 1), (1024, 1, 1), 0, 0, (x,))
+    except LaunchError as error:
+        print(error)
+    launch((1, 1, 1), (2, 1, 1), 0, 0, (x,))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited through /proc and RLIMIT_AS")
+def test_a_block_that_does_not_fit_in_memory(tmp_path):
+    done = run_script(tmp_path / "no_memory.py", NO_MEMORY)
+    assert done.stderr == ""
+    assert done.stdout.startswith("large, block (")
+    assert "no memory left for the threads and shared arrays of a block of (1024, 1, 1) threads" in done.stdout
+    assert done.returncode == 0
+
+
+def run_script(path, text):
+    path.write_text(textwrap.dedent(text))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals reach the main thread otherwise there")
 def test_control_c_leaves_a_kernel_that_never_ends(tmp_path):
-    script = tmp_path / "spin.py"
-    script.write_text(textwrap.dedent(SPIN))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, cwd=os.getcwd(),
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False)  # fmt: skip
+    done = run_script(tmp_path / "spin.py", SPIN)
     assert done.stderr == ""
     assert done.stdout.split() == ["interrupted", "True", "usable", "1"]
     assert done.returncode == 0
