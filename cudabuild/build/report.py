@@ -52,8 +52,8 @@ def format_summary(result: BuildResult, written: Written, settings: BuildSetting
     for owner, (folder, size, count) in sorted(written.items()):
         lines.append(f"{owner}: {_count(count, 'image')}, {size / 1e6:.2f} MB in {folder}")
     lines.append(
-        f"{_count(built, 'kernel')} with {_count(overloads, 'signature')}: {_count(result.compiled, 'image')} compiled, "
-        f"{result.cached} from the cache, {seconds:.1f} s"
+        f"{_count(built, 'kernel')} with {_count(overloads, 'signature')}: "
+        f"{_count(result.compiled, 'image')} compiled, {result.cached} from the cache, {seconds:.1f} s"
     )
     for kernel in result.kernels:
         if kernel.left:
