@@ -67,7 +67,8 @@ def main() -> int:
 
 def build_wheels(folder: Path, quick: bool) -> Path:
     """cudabuild's wheel and the sample's, built from this checkout."""
-    environment = clean_environment(**({"CUDABUILD_ARCHS": "90"} if quick else {}))
+    archs = {"CUDABUILD_ARCHS": "90"} if quick else {}
+    environment = clean_environment(CUDABUILD_CACHE_DIR=str(folder / "cache"), **archs)
     tree = folder / "cudabuild"
     shutil.copytree(CHECKOUT / "cudabuild", tree / "cudabuild", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
