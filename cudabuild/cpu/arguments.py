@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cudabuild.cpu.compile import INDEX_WIDTH
 from cudabuild.errors import LaunchError
 from cudabuild.types import Array, Boolean, Float, Integer, Scalar, Tuple
-from cudabuild.types.layout import block_size, parameter_fields
+from cudabuild.types.layout import block_size, check_extents, parameter_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -181,6 +181,7 @@ def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list
             array = _aligned_copy(array, written, packed)
         packed.arrays.append(array)
         shape = array.shape
+        check_extents(shape)
         values.append(array.__array_interface__["data"][0])
         values.extend(shape)
         if layout == "A":

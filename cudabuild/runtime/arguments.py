@@ -30,6 +30,7 @@ from cudabuild.types import (
     weak_float,
     weak_int,
 )
+from cudabuild.types.layout import check_extents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def _array(
     scalar = _TYPESTRS.get(typestr)
     if scalar is None:
         raise LaunchError(_bad_dtype("an array", typestr))
+    check_extents(shape)
     itemsize = scalar.size
     if strides is None:
         strides = ()

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from cudabuild.runtime.arguments import typestr_of
 from cudabuild.types import Array, Boolean, Float, Integer, Tuple, WeakInteger
-from cudabuild.types.layout import block_size
+from cudabuild.types.layout import LARGEST_EXTENT, block_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,6 +185,7 @@ class _Writer:
         lines: statements that read and check, in order.
         values: field (argument, path, part, axis) -> the expression of its value.
         narrow: conditions that hold exactly when everything fits the 32-bit variant.
+        extents: the variables that hold an array's extents.
         constants: objects that the source calls ``k0``, ``k1`` …
     """
 
@@ -193,6 +194,7 @@ class _Writer:
         self.lines: list[str] = []
         self.values: dict[tuple[tuple[int, ...], str, int], str] = {}
         self.narrow: list[str] = []
+        self.extents: list[str] = []
         self.constants: list[Any] = []
         self.orders_cupy = False
 
@@ -234,6 +236,7 @@ class _Writer:
             span = " + ".join(f"(n{name}_{axis} - 1) * abs(s{name}_{axis})" for axis in axes)
             self.narrow.append(f"{span or 0} <= {MAX32}")
         self.narrow += [f"{extent} <= {MAX32}" for extent in extents]
+        self.extents += extents
         if kind.ndim > 1:
             self.narrow.append(f"{' * '.join(extents)} <= {MAX32}")
 
@@ -366,6 +369,8 @@ def make_launcher_factory(
         lines += [f"if not {condition}: break" for condition in writer.narrow if "*" in condition]
     elif serves == "wide":
         lines.append(f"if {' and '.join(writer.narrow) or 'True'}: break")
+    if serves != "narrow" and writer.extents:  # refused on the careful way, with a message
+        lines.append(f"if {' or '.join(f'{extent} > {LARGEST_EXTENT}' for extent in writer.extents)}: break")
     values = "".join(f", {writer.values[(f.argument, *f.path), f.part, f.axis]}" for f in fields)
     lines += ["slot = pop()", f"pack_into(slot[0], 0{values})"]
     constants = "".join(f"k{index}, " for index in range(len(writer.constants)))

@@ -16,13 +16,16 @@ span Σ(extent − 1)·|stride| are below 2³¹, every weak int fits an int32, a
 
 from __future__ import annotations
 
+from cudabuild.errors import LaunchError
 from cudabuild.types.type import Array, Boolean, Float, Scalar, Tuple, Type, WeakInteger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cudabuild.types.signature import Signature
 
-__all__ = ["LARGEST_EXTENT", "Field", "block_size", "parameter_fields"]
+__all__ = ["LARGEST_EXTENT", "Field", "block_size", "check_extents", "parameter_fields"]
 
 #: The largest extent of an array argument, in elements; a launch refuses more. No memory holds an array that long (an
 #: empty one can have such a shape), and the compiler may rely on sums of an extent and a thread index not to overflow.
@@ -79,6 +82,17 @@ def parameter_fields(signature: Signature, index_width: int) -> list[Field]:
         field.offset = offset
         offset += field.size
     return fields
+
+
+def check_extents(shape: Iterable[int]) -> None:
+    """Raises LaunchError for an extent above ``LARGEST_EXTENT``."""
+    for axis, extent in enumerate(shape):
+        if extent > LARGEST_EXTENT:
+            raise LaunchError(
+                f"an array with too large an extent\n  found:    {extent} elements along axis {axis}\n"
+                f"  expected: at most {LARGEST_EXTENT}, more than any memory holds\n"
+                "  do:       give empty arrays a sensible shape"
+            )
 
 
 def block_size(fields: list[Field]) -> int:

@@ -17,6 +17,7 @@ import pytest
 from cudabuild import cuda
 from cudabuild.cpu import workers
 from cudabuild.errors import LaunchError
+from cudabuild.types import float32
 
 
 def scale(x, factor):
@@ -341,3 +342,16 @@ def test_a_forked_child_can_launch(run):
         os._exit(0 if (x == 4.0).all() else 1)
     _, status = os.waitpid(child, 0)
     assert status == 0
+
+
+def fill_local(out):
+    mine = cuda.local.array(131072, float32)
+    for k in range(131072):
+        mine[k] = k
+    out[cuda.grid(1)] = mine[out.size * 1000]
+
+
+def test_half_a_mebibyte_of_local_memory(run):
+    out = np.zeros(8, np.float32)
+    run(fill_local, "float32[::1]", 2, 4, out)
+    np.testing.assert_array_equal(out, 8000)

@@ -438,16 +438,3 @@ def test_a_kernel_named_like_a_library_function(run):
     out = np.zeros_like(x)
     run(sinf, "float32[::1], float32[::1]", 2, 32, x, out)
     np.testing.assert_allclose(out, np.sin(x), rtol=1e-6)
-
-
-def fill_local(out):
-    mine = cuda.local.array(131072, float32)
-    for k in range(131072):
-        mine[k] = k
-    out[cuda.grid(1)] = mine[out.size * 1000]
-
-
-def test_half_a_mebibyte_of_local_memory(run):
-    out = np.zeros(8, np.float32)
-    run(fill_local, "float32[::1]", 2, 4, out)
-    np.testing.assert_array_equal(out, 8000)

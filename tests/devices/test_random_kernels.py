@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random kernels give on the CPU device what Python and NumPy give."""
+"""Random kernels give on every device what Python and NumPy give."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from hypothesis import HealthCheck, example, given, settings
 from interpret import run_python
 from kernel_texts import FOOTER, HEADER, kernels
 
-from cudabuild.cpu.device import CpuDevice
-from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition
-from cudabuild.types import parse_signature
+from cudabuild.definition import DEFAULT_OPTIONS
 
-SIGNATURE = parse_signature(
+SIGNATURE = (
     "const int32[::1], const uint8[::1], const int64[::1], const float32[::1], const float64[::1], int, float32,"
     "int32[::1], int64[::1], float32[::1], float64[::1]"
 )
 SIZE = 5
 OPTIONS = DEFAULT_OPTIONS.replace(fma=False)
 numbers = itertools.count()
-device = CpuDevice()
 
 
 def define(text: str) -> Any:
@@ -57,12 +54,11 @@ def with_body(*lines: str) -> str:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @example(with_body("for p in range(5, 0, -2):", "    k = k + p", "    if p == 3: continue", "    m += k"))
 @given(kernels)
-def test_cpu_device_agrees_with_python(text: str) -> None:
+def test_devices_agree_with_python(run: Any, text: str) -> None:
     kernel = define(text)
     expected, found = arguments(), arguments()
     run_python(kernel, (1, 1, 1), (8, 1, 1), *expected)
-    launcher = device.bind(KernelDefinition(kernel, options=OPTIONS), SIGNATURE)
-    launcher((1, 1, 1), (8, 1, 1), None, 0, tuple(found))
+    run(kernel, SIGNATURE, 1, 8, *found, options=OPTIONS)
     for name, want, have in zip(("int", "long", "single", "double"), expected[-4:], found[-4:], strict=True):
         if name in ("int", "long"):
             np.testing.assert_array_equal(have, want, err_msg=text)
