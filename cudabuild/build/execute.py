@@ -148,29 +148,39 @@ class _Workers:
         # After an error or Ctrl-C the workers are in the middle of something: nothing of it is wanted any more.
         with self._lock:
             self._closed = True
-            workers = list(self._all)
+        self._close_all(kill=error[0] is not None)
+
+    def _close_all(self, *, kill: bool = False) -> None:
+        with self._lock:
+            workers, self._all = self._all, []
         for worker in workers:
-            if error[0] is not None:
+            if kill:
                 worker.process.kill()
             worker.close()
 
-    def _start(self) -> _Worker:
+    def _start(self) -> tuple[_Worker, Discovery]:
+        """A worker that has made its discovery.
+
+        Raises:
+            ToolError: it cannot be started, or ended before it was done.
+        """
         worker = _Worker(self.project, self.settings)
         with self._lock:
             self._all.append(worker)
             closed = self._closed
-        if closed:
+        if closed:  # between our start and the end of the build
             worker.process.kill()
-        return worker
-
-    def discover(self) -> Discovery:
-        worker = self._start()
         try:
             found: Discovery = worker.receive()
         except EOFError:
             raise ToolError(
                 f"the process that looks for kernels ended with status {worker.close()}; its message stands above"
             ) from None
+        return worker, found
+
+    def discover(self) -> Discovery:
+        """Starts the first worker."""
+        worker, found = self._start()
         self._idle.append(worker)
         return found
 
@@ -189,7 +199,11 @@ class _Workers:
             if isinstance(result, BaseException):
                 raise result
             collect(result)
-        self._idle.clear()  # they have loaded this group's nvJitLink
+        # They have loaded this group's nvJitLink, and are of no use to another's.
+        self._idle.clear()
+        for thread in threads:
+            thread.join()
+        self._close_all()
 
     def _serve(self, waiting: queue.SimpleQueue[Task], done: queue.SimpleQueue[CompileResult | BaseException]) -> None:
         worker: _Worker | None = None
@@ -203,21 +217,18 @@ class _Workers:
                     worker = self._take()
                 done.put(worker.ask(task))
             except EOFError:
-                assert worker is not None
-                status = worker.close()
+                status = worker.close() if worker is not None else 0
                 done.put(CompileResult(task, [], errors=(f"{task}: {_death(status)}",)))
                 worker = None
             except BaseException as error:
-                done.put(error)
+                done.put(error)  # raised where the results are collected
                 return
 
     def _take(self) -> _Worker:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        worker = self._start()
-        worker.receive()  # its own discovery
-        return worker
+        return self._start()[0]
 
 
 def _death(status: int) -> str:

@@ -273,6 +273,19 @@ def test_a_worker_that_dies_is_told_by_its_kernel(tiny: Path, tmp_path: Path, se
     assert "1 kernel error" in done.stderr
 
 
+def test_a_worker_that_cannot_start_ends_the_build(tiny: Path, tmp_path: Path, setuptools: Setuptools) -> None:
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(
+        "import os, sys\nif '-c' in sys.orig_argv and 'cudabuild.build.worker' in sys.orig_argv[2]:\n    os._exit(9)\n",
+        encoding="utf-8",
+    )
+    done = setuptools.attempt("-m", "cudabuild", "build", cwd=tiny, path=[hook])
+    assert done.returncode == 1
+    assert "error: the process that looks for kernels ended with status 9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_nothing_of_the_build_needs_a_terminal_or_a_home(tiny: Path, tmp_path: Path, setuptools: Setuptools) -> None:
     environment = {"HOME": "/", "CUDABUILD_CACHE_DIR": str(tmp_path / "missing" / "\0".strip("\0") / "cache")}
     (tmp_path / "missing").write_text("a file where the cache's parent should be", encoding="utf-8")
