@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import pytest
-
 from build_helpers import MakeProject
+
 from cudabuild.build.plan import FOLDER, find_artefacts, is_artefact, plan_tasks
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import FoundKernel, build_options
@@ -42,7 +42,7 @@ def test_targets_of_another_linker_go_to_processes_of_their_own() -> None:
     ],
 )
 def test_places(make_project: MakeProject, module: str, owner: str, inside: str) -> None:
-    project = make_project(pkg__sub__m="", single="")
+    project = make_project(pkg="", pkg__sub__m="", single="")
     found = find_artefacts(project, module)
     assert (found.owner, found.inside) == (owner, inside)
     assert project.relative(found.in_tree) == inside
