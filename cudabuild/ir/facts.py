@@ -28,7 +28,7 @@ _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "
 #: Operations without operands or on a parameter alone that give one thread the same value each time.
 _LEAVES = frozenset(("const", "sreg", "grid", "gridsize"))
 #: Operations whose operand a fact about the result says something about.
-_INVERTIBLE = frozenset(("add", "sub", "cast", "neg", "mul"))
+_INVERTIBLE = frozenset(("add", "sub", "cast", "neg", "mul", "within"))
 
 
 class Facts:
@@ -149,7 +149,7 @@ class FactsTable:
 
     def _derive(self, facts: Facts, value: Value) -> None:
         if isinstance(value, Instr) and value.op in _INVERTIBLE:
-            for operand in value.operands:
+            for operand in value.operands[: 1 if value.op == "within" else 2]:
                 operand = self.canonical.get(operand, operand)
                 known = facts.derived.get(operand, ())
                 if isinstance(operand.type, Integer) and _constant(operand) is None and value not in known:

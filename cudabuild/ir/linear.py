@@ -110,6 +110,8 @@ class LinearBounds:
         if isinstance(atom, Instr):
             if atom.op == ("min" if factor > 0 else "max"):
                 found += [_scaled(self.form(operand, facts), factor) for operand in atom.operands]
+            elif atom.op == "within":
+                found += self._within_bounds(atom, factor, facts)
             elif atom.op == "mul":
                 found += self._product_bounds(atom, factor, facts)
             elif atom.op == "phi" and self.analysis.is_narrowing:
@@ -160,6 +162,11 @@ class LinearBounds:
         if not isinstance(value, Instr) or value.op == "phi" or value.effect != "pure":
             return False
         return all(self._is_unchanged(operand, block, depth - 1) for operand in value.operands)
+
+    def _within_bounds(self, within: Instr, factor: int, facts: Facts) -> list[Linear]:
+        value, low, high = (self.form(operand, facts) for operand in within.operands)
+        limit = _sum(high, ({}, -1)) if factor > 0 else low
+        return [_scaled(value, factor), _scaled(limit, factor)]
 
     def _product_bounds(self, product: Instr, factor: int, facts: Facts) -> list[Linear]:
         """``k * step <= a`` where ``step >= 1`` and ``0 <= k <= a // step``."""

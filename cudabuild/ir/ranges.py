@@ -282,11 +282,11 @@ class Analysis:
 
     def _invert(self, result: Instr, operand: Value, facts: Facts, depth: int) -> Interval | None:
         """What the facts about ``result`` say about its ``operand``; None for nothing."""
-        interval = self.refined(result, facts, depth) if result in self.exact else None
+        interval = self.refined(result, facts, depth) if result in self.exact or result.op == "within" else None
         if interval is None:
             return None
         canonical = self.facts.canonical
-        if result.op == "cast":
+        if result.op in ("cast", "within"):
             return interval
         if result.op == "neg":
             return -interval[1], -interval[0]

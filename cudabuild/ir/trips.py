@@ -92,7 +92,8 @@ class TripBounds:
                 continue
             first = self._start(counter, loop)
             pace = self._step(counter, loop)
-            assert first is not None and pace is not None
+            if first is None or pace is None:
+                continue
             grows = pace[0] > 0
             least = min(abs(pace[0]), abs(pace[1]))  # turns so far <= (counter - first) / least
             if by % least == 0:
@@ -162,6 +163,8 @@ class TripBounds:
         return known[value]
 
     def _change_of(self, value: Instr, phi: Instr, loop: Loop, known: dict[Value, Interval | None]) -> Interval | None:
+        if value.op == "within":
+            return self._change(value.operands[0], phi, loop, known)
         if value.op == "select":
             return self._joined(value.operands[1:], phi, loop, known)
         if value.op == "phi":

@@ -78,6 +78,8 @@ class _Verifier:
                 self._fail(instr, f"on {instr.type}")
             if instr.op in _BITWISE and isinstance(instr.type, Float):
                 self._fail(instr, f"on {instr.type}")
+        elif instr.op == "const":
+            self._check_const(instr, instr.attrs["value"])
         elif instr.op in ("shl", "shr"):
             if kinds[0] != instr.type or not isinstance(instr.type, Integer) or not isinstance(kinds[1], Integer):
                 self._fail(instr, f"operands {kinds} for a result of {instr.type}")
@@ -119,6 +121,18 @@ class _Verifier:
             expected = [] if isinstance(self.function.result, NoneType) else [self.function.result]
             if kinds != expected:
                 self._fail(instr, f"returns {kinds}, expected {expected}")
+
+    def _check_const(self, instr: Instr, value: object) -> None:
+        kind = instr.type
+        if isinstance(kind, Boolean):
+            fits = isinstance(value, bool)
+        elif isinstance(kind, Integer):
+            low = -(1 << (kind.bits - 1)) if kind.signed else 0
+            fits = type(value) is int and low <= value < low + (1 << kind.bits)
+        else:
+            fits = isinstance(kind, Float) and isinstance(value, float)
+        if not fits:
+            self._fail(instr, f"{value!r} of {kind}")
 
     def _check_access(self, instr: Instr) -> None:
         array = instr.operands[0].type

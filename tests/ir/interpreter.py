@@ -118,7 +118,9 @@ def _plain(op: str, kind: Type, values: Sequence[Any]) -> Any:
 
 
 class _Run:
-    def __init__(self, threads: Mapping[str, int], load: Callable[..., Any], observe: Callable[..., None] | None) -> None:
+    def __init__(
+        self, threads: Mapping[str, int], load: Callable[..., Any], observe: Callable[..., None] | None
+    ) -> None:
         self.threads = threads
         self.load = load
         self.observe = observe
@@ -173,6 +175,10 @@ class _Run:
             return None
         if op == "undef":
             return None
+        if op == "within":
+            value, low, high = operands
+            assert low <= value < high, "the program's own promise does not hold"
+            return value
         if op == "tuple":
             return tuple(operands)
         if op == "item":

@@ -141,8 +141,8 @@ class _Generator:
             if self.block is None or self.budget <= 0:
                 return
             self.budget -= 1
-            kinds = ["assign", "assign", "step", "store"]
-            kinds += ["if", "if", "range", "while", "guarded"] if depth > 0 else []
+            kinds = ["assign", "assign", "step", "step", "store"]
+            kinds += ["if", "if", "range", "while", "guarded", "counter", "counter", "until"] if depth > 0 else []
             kinds += ["break", "continue"] if self.exits else []
             getattr(self, f"stmt_{self.choose(kinds)}")(depth - 1)
 
@@ -202,7 +202,7 @@ class _Generator:
         """A range loop in one of the front end's two forms."""
         name = f"i{len(self.blocks)}"
         kind = self.choose((weak_int, weak_int, int32))
-        start, stop = self.expression(kind, 1), self.expression(kind, 1)
+        start, stop = self.bound(kind), self.bound(kind)
         zero, one = self.build.const(0, kind), self.build.const(1, kind)
         if self.draw(st.booleans()):
             step = self.build.const(self.choose((1, 2, 3, 16, -1, -2)), kind)
@@ -262,6 +262,52 @@ class _Generator:
         forms = ["const", "variable", "variable", "leaf", "load"]
         forms += ["binary", "binary", "binary", "unary", "select", "cast", "wrap"] if depth > 0 else []
         return getattr(self, f"expr_{self.choose(forms)}")(kind, depth - 1)
+
+    def bound(self, kind: Integer) -> Value:
+        """Where a loop begins or ends: mostly small, so that runs come to the very end of what ranges allow."""
+        form = self.choose(("const", "clamped", "clamped", "any"))
+        if form == "any":
+            return self.expression(kind, 1)
+        small = self.emit("const", kind, value=self.choose((-3, 0, 0, 1, 2, 3, 5, 9, 17) if kind.signed else (0, 1, 5)))
+        if form == "const":
+            return small
+        return self.emit(
+            "and", kind, self.expr_variable(kind, 0), self.emit("const", kind, value=self.choose((1, 3, 7)))
+        )
+
+    def stmt_counter(self, depth: int) -> None:
+        """A loop with a counter beside its own variable, started and stopped within small bounds."""
+        name = self.choose(sorted(self.variables))
+        self.assign(name, self.bound(self.variables[name]))
+        self.stmt_range(max(depth, 1))
+
+    def stmt_until(self, depth: int) -> None:
+        """``while v < bound: …; v += step``, up or down."""
+        name = self.choose(sorted(self.variables))
+        kind = self.variables[name]
+        self.assign(name, self.bound(kind))
+        up = self.draw(st.booleans())
+        stop = self.bound(kind)
+        header, body, done = self.new_block(), self.new_block(), self.new_block()
+        again = self.new_block()
+        self.leave_to(header)
+        self.block = header
+        predicate = self.choose(("lt", "le") if up else ("gt", "ge"))
+        more = self.emit("cmp", bool_, self.read(name, kind), stop, predicate=predicate)
+        if self.draw(st.booleans()):
+            more = self.emit("and", bool_, more, self.condition(0))
+        self.branch(more, body, done)
+        self.loop(header, body, again, done, depth)
+        self.block = again
+        self.ssa.seal(again)
+        if again.predecessors:
+            by = self.build.const(self.choose((1, 1, 2, 3)), kind)
+            self.assign(name, self.emit("add" if up else "sub", kind, self.read(name, kind), by))
+            self.leave_to(header)
+        else:
+            self.blocks.remove(again)
+        self.ssa.seal(header)
+        self.block = done
 
     def expr_const(self, kind: Integer, depth: int) -> Value:
         value = self.choose(INTERESTING) * self.choose((1, 1, -1))

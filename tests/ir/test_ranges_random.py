@@ -19,6 +19,7 @@ from cudabuild.ir.printer import format_function
 from cudabuild.ir.ranges import Ranges, compute_ranges
 from cudabuild.ir.verifier import verify_function
 from cudabuild.types import Boolean, Integer
+from cudabuild.types.layout import LARGEST_EXTENT
 
 _SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -31,7 +32,8 @@ def launches(draw: Any, width: int) -> tuple[tuple[Any, ...], dict[str, int]]:
     bits = 31 if width == 32 else 63
     weak = st.sampled_from([v for n in INTERESTING for v in (n, -n) if -(2**bits) <= v < 2**bits])
     weak |= st.integers(-20, 20)
-    extents = st.sampled_from([n for n in INTERESTING if n < 2**bits]) | st.integers(0, 40)
+    largest = 2**31 - 1 if width == 32 else LARGEST_EXTENT
+    extents = st.sampled_from([n for n in (*INTERESTING, LARGEST_EXTENT) if n <= largest]) | st.integers(0, 40)
     small = st.sampled_from([n for n in INTERESTING if n < 2**31]) | st.integers(-20, 20)
     threads = draw(st.sampled_from((1, 2, 32, 256, 1024)))
     top = 2**31 - 1 if width == 64 else (2**31 - 1) // threads

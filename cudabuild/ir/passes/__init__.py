@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from cudabuild.ir.ir import Function
+from cudabuild.ir.passes.cse import merge_common_subexpressions
 from cudabuild.ir.passes.inline import inline_synchronising
 from cudabuild.ir.passes.simplify import simplify
 from cudabuild.ir.passes.weak_floats import narrow_weak_floats
 
-__all__ = ["inline_synchronising", "narrow_weak_floats", "run_passes", "simplify"]
+__all__ = ["inline_synchronising", "merge_common_subexpressions", "narrow_weak_floats", "run_passes", "simplify"]
 
 
 def run_passes(function: Function, *, target_kind: str) -> Function:
@@ -25,4 +26,6 @@ def run_passes(function: Function, *, target_kind: str) -> Function:
         simplify(one)  # before narrowing: constants fold in float64, as Python computes them
         narrow_weak_floats(one)
         simplify(one)  # the constants and casts that narrowing left
+        if merge_common_subexpressions(one):  # last: only what is final can be seen to be equal
+            simplify(one)  # phis of what is one value now
     return function
