@@ -48,15 +48,18 @@ def pairs_up(target: ast.Tuple, value: ast.Tuple) -> bool:
 
 
 def arguments_of(arguments: ast.arguments) -> list[ast.arg]:
+    """Every parameter of a function, ``*args`` and ``**kwargs`` included."""
     extra = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
 
 
 def target_names(target: ast.expr) -> set[str]:
+    """The names that an assignment's target binds."""
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def pattern_names(node: ast.AST) -> set[str]:
+    """The names that the patterns of a ``match`` bind."""
     names: set[str] = set()
     for part in ast.walk(node):
         for attribute in ("name", "rest"):
