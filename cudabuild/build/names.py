@@ -83,6 +83,9 @@ def local_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
             continue
         elif isinstance(part, ast.Lambda):
             continue
+        elif isinstance(part, ast.comprehension):
+            pending += [part.iter, *part.ifs]  # its target is local to the comprehension
+            continue
         elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store | ast.Del):
             names.add(part.id)
         elif isinstance(part, ast.Import | ast.ImportFrom):

@@ -204,6 +204,11 @@ RIGHT: dict[str, tuple[dict[str, str], str, str]] = {
         "N",
         "3",
     ),
+    "a comprehension's variable of the same name": (
+        {"m": module("T = []\ndef f():\n    [T for T in ()]\n    T.append(2)\nf()\nC = tuple(T)", "C[0]")},
+        "C",
+        "(2, )",
+    ),
     "functions in a list": (
         {"m": module("T = []\ndef f():\n    T.append(1)\nops = []\nops.append(f)\nops[0]()\nC = tuple(T)", "C[0]")},
         "C",
