@@ -6,7 +6,8 @@
 One process, one thread. Each kernel is compiled for all targets of the sample in both index widths; the median of the
 repeats is shown, in milliseconds per kernel, and per image in the last columns. "LLVM" and "nvJitLink" are measured at
 the doors (``backend/llvm.py``, ``cuda.bindings.nvjitlink``): what remains is ours. The process's first compilation,
-which also starts LLVM, reads libdevice and loads nvJitLink, is shown by itself. Needs the ``build`` extra, no GPU.
+which also starts LLVM, reads libdevice and loads nvJitLink, is shown by itself; "ir" holds source and HIR too. Needs
+the ``build`` extra, no GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "sample_project" / "src")]
 __all__ = ["main"]
 
 TARGETS = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120,compute_75"
-STAGES = ("fingerprint", "hir", "ir", "llvm", "optimised", "ptx", "cubin")
+STAGES = ("fingerprint", "ir", "llvm", "optimised", "ptx", "cubin")
 LLVM = ("parse_module", "optimise_module", "emit_assembly", "read_bitcode", "nvptx_machine")
 NVJITLINK = ("create", "add_data", "complete", "get_linked_cubin_size", "get_linked_cubin", "get_info_log", "destroy")
 
