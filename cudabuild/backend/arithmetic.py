@@ -243,12 +243,16 @@ def _shift(e: FunctionEmitter, instr: Instr) -> Operand:
     opcode = "shl" if instr.op == "shl" else "ashr" if arithmetic else "lshr"
     if low >= 0 and high < bits:
         return e.result(instr, f"{opcode} {flags}{x.typed}, {e.convert(amount, bits).text}", bits)
-    wide = e.convert(amount, max(bits, amount.bits))
+    # The count in 32 bits first: LLVM's NVPTX back end makes one ``shl.b64`` of the select below and looks at the low 32
+    # bits of a 64-bit count only.
+    if amount.bits > 32:
+        amount = e.text.call(amount.type, f"llvm.umin.{amount.type}", amount, int_literal(255, amount.bits))
+    amount = replace(e.convert(amount, 32), signed=False)
     if arithmetic:
-        most = e.text.call(wide.type, f"llvm.umin.{wide.type}", wide, int_literal(bits - 1, wide.bits))
-        return e.result(instr, f"ashr {x.typed}, {e.convert(most, bits).text}", bits)
-    inside = e.text.emit("i1", f"icmp ult {wide.typed}, {bits}")
-    shifted = e.text.emit(x.type, f"{opcode} {x.typed}, {e.convert(wide, bits).text}")
+        most = e.text.call("i32", "llvm.umin.i32", amount, int_literal(bits - 1, 32))
+        return e.result(instr, f"ashr {x.typed}, {e.convert(replace(most, nneg=True), bits).text}", bits)
+    inside = e.text.emit("i1", f"icmp ult {amount.typed}, {bits}")
+    shifted = e.text.emit(x.type, f"{opcode} {x.typed}, {e.convert(amount, bits).text}")
     return e.result(instr, f"select {inside.typed}, {shifted.typed}, {x.type} 0", bits)
 
 

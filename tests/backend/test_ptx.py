@@ -12,7 +12,7 @@ from cudabuild.backend import llvm
 from cudabuild.backend.ptx import emit_ptx, find_isa, optimise_llvm, pipeline_group, same_code
 from cudabuild.ir.parser import parse_function
 from cudabuild.target import TARGETS, Target, parse_target
-from cudabuild.types import Array, float32, int32, weak_int
+from cudabuild.types import Array, float32, int32, int64, weak_int
 
 
 def test_saxpy_reads_the_block_size_first_and_fuses() -> None:
@@ -109,3 +109,18 @@ def test_a_kernel_without_sizes_is_the_same_in_both_widths() -> None:
     assert same_code(narrow, "k_01", wide, "k_01_w64")
     saxpy = parse_function(SAXPY)
     assert not same_code(make_ptx(saxpy, "sm_90", 32), "kernel", make_ptx(saxpy, "sm_90", 64), "kernel")
+
+
+def test_a_64_bit_shift_count_is_looked_at_in_full() -> None:
+    """LLVM makes one ``shl.b64`` of a guarded shift, whose count is the low 32 bits of a 64-bit one: wrong for 2**32."""
+    k = Kernel("shift", int64, int64)
+    k.keep(k.op("shl", int64, *k.arguments))
+    filecheck(
+        make_ptx(k.finish(), "sm_90"),
+        """
+        CHECK-DAG: min.u64 [[LOW:%rd[0-9]+]], [[COUNT:%rd[0-9]+]], 255
+        CHECK: setp.lt.u64 {{.*}}, [[COUNT]], 64
+        CHECK: shl.b64
+        CHECK: selp.b64
+        """,
+    )
