@@ -243,8 +243,8 @@ def _shift(e: FunctionEmitter, instr: Instr) -> Operand:
     opcode = "shl" if instr.op == "shl" else "ashr" if arithmetic else "lshr"
     if low >= 0 and high < bits:
         return e.result(instr, f"{opcode} {flags}{x.typed}, {e.convert(amount, bits).text}", bits)
-    # The count in 32 bits first: LLVM's NVPTX back end makes one ``shl.b64`` of the select below and looks at the low 32
-    # bits of a 64-bit count only.
+    # The count in 32 bits first: LLVM's NVPTX back end makes one ``shl.b64`` of the select below, and looks only at the
+    # low 32 bits of a 64-bit count.
     if amount.bits > 32:
         amount = e.text.call(amount.type, f"llvm.umin.{amount.type}", amount, int_literal(255, amount.bits))
     amount = replace(e.convert(amount, 32), signed=False)

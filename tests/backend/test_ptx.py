@@ -112,7 +112,7 @@ def test_a_kernel_without_sizes_is_the_same_in_both_widths() -> None:
 
 
 def test_a_64_bit_shift_count_is_looked_at_in_full() -> None:
-    """LLVM makes one ``shl.b64`` of a guarded shift, whose count is the low 32 bits of a 64-bit one: wrong for 2**32."""
+    """LLVM makes one ``shl.b64`` of a guarded shift, and takes the low 32 bits of a 64-bit count: wrong for 2**32."""
     k = Kernel("shift", int64, int64)
     k.keep(k.op("shl", int64, *k.arguments))
     filecheck(
