@@ -169,8 +169,8 @@ class FunctionEmitter:
         parameters = list(self.dialect.device_parameters)
         for param in self.function.params:
             operands = [
-                Operand(type, f"%p{len(parameters) + n}", *self.signs(param.type))
-                for n, type in enumerate(self.leaf_types(param.type))
+                Operand(type, f"%p{len(parameters) + n}", signed)
+                for n, (type, signed) in enumerate(self.signed_leaves(param.type))
             ]
             parameters += [operand.typed for operand in operands]
             self.leaves[param] = tuple(operands)
@@ -193,15 +193,19 @@ class FunctionEmitter:
             self.text.start(self._labels[block])
             self.block = block
             for phi in block.phis:
-                types = [self._phi_type(phi, type) for type in self.leaf_types(phi.type)]
-                signs = self.signs(phi.type, types[0])
-                self.leaves[phi] = tuple(Operand(t, f"%{self.text.name('phi')}", *signs) for t in types)
-                if isinstance(phi.type, Integer):
-                    self.leaves[phi] = (replace(self.leaves[phi][0], nneg=self.ranges.nonnegative(phi)),)
+                self._begin_phi(phi)
             for instr in block.instructions:
                 if instr.op != "phi":
                     self._instruction(instr)
             self._exits[block] = self.text.current
+
+    def _begin_phi(self, phi: Instr) -> None:
+        """Names the leaves of a phi; their operands are written when all blocks are."""
+        leaves = [Operand(type, f"%{self.text.name('phi')}", signed) for type, signed in self.signed_leaves(phi.type)]
+        if isinstance(phi.type, Integer):
+            kept = "i32" if leaves[0].type == "i64" and self.ranges.fits32(phi) else leaves[0].type
+            leaves = [self.integer_result(phi, replace(leaves[0], type=kept))]
+        self.leaves[phi] = tuple(leaves)
 
     def _instruction(self, instr: Instr) -> None:
         if self._debug is not None:
@@ -306,17 +310,17 @@ class FunctionEmitter:
         """``operand`` with the signs of ``instr``'s type and range."""
         if operand.type == "i1":
             return operand
-        signed, _ = self.signs(instr.type, operand.type)
+        signed = self.is_signed(instr.type, operand.type)
         nneg = self.ranges.of(instr)[1] < 1 << (operand.bits - 1) and self.ranges.nonnegative(instr)
         return replace(operand, signed=signed, nneg=nneg)
 
-    def signs(self, type: Type, kept: str = "") -> tuple[bool, bool]:
-        """(signed, nneg) of leaves: a value kept narrower than its type is always in the signed range."""
-        signed = not isinstance(type, Integer) or type.signed or (kept == "i32" and type.bits == 64)
-        return signed, False
+    def is_signed(self, type: Type, kept: str = "") -> bool:
+        """Whether a scalar widens by its sign; one kept narrower than its type is in the signed range."""
+        return not isinstance(type, Integer) or type.signed or (kept == "i32" and type.bits == 64)
 
-    def _phi_type(self, phi: Instr, type: str) -> str:
-        return "i32" if type == "i64" and isinstance(phi.type, Integer) and self.ranges.fits32(phi) else type
+    def signed_leaves(self, type: Type) -> list[tuple[str, bool]]:
+        """The LLVM types of a value's leaves, each with how it widens."""
+        return [(leaf, self.is_signed(kind)) for kind in _leaf_kinds(type) for leaf in self.leaf_types(kind)]
 
     def _part_type(self, type: Type, field: Field) -> Type:
         for index in field.path:
@@ -369,18 +373,15 @@ class FunctionEmitter:
             self.text.do(text)
             return ()
         whole = self.text.emit(result, text)
-        signs = self.signs(callee.result)
         if len(types) == 1:
-            return (replace(whole, signed=signs[0]),)
+            return (replace(whole, signed=self.is_signed(callee.result)),)
         return self._split(whole, callee.result)
 
     def _split(self, whole: Operand, type: Type) -> list[Operand]:
-        parts: list[Operand] = []
-        for kind in _leaf_kinds(type):
-            for leaf in self.leaf_types(kind):
-                part = self.text.emit(leaf, f"extractvalue {whole.typed}, {len(parts)}")
-                parts.append(replace(part, signed=self.signs(kind)[0]))
-        return parts
+        return [
+            self.text.emit(leaf, f"extractvalue {whole.typed}, {index}", signed=signed)
+            for index, (leaf, signed) in enumerate(self.signed_leaves(type))
+        ]
 
 
 def _leaf_kinds(type: Type) -> list[Type]:
@@ -421,7 +422,7 @@ def _literal(e: FunctionEmitter, instr: Instr, value: Any) -> Operand:
     if bits == 64 and -(1 << 31) <= value < 1 << 31:
         bits = 32
     operand = int_literal(int(value), bits)
-    return replace(operand, signed=e.signs(type, operand.type)[0])
+    return replace(operand, signed=e.is_signed(type, operand.type))
 
 
 def _undef(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
@@ -455,8 +456,9 @@ def _select(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
         bits = e.bits_for(instr, a, b)
         return [e.result(instr, f"select {test}, {e.integer(a, bits).typed}, {e.integer(b, bits).typed}", bits)]
     results = []
-    for type, x, y in zip(e.leaf_types(instr.type), e.leaves[a], e.leaves[b], strict=True):
-        results.append(e.text.emit(type, f"select {test}, {e.coerce(x, type).typed}, {e.coerce(y, type).typed}"))
+    for (type, signed), x, y in zip(e.signed_leaves(instr.type), e.leaves[a], e.leaves[b], strict=True):
+        text = f"select {test}, {e.coerce(x, type).typed}, {e.coerce(y, type).typed}"
+        results.append(e.text.emit(type, text, signed=signed))
     return results
 
 
@@ -491,7 +493,7 @@ def _shfl(e: FunctionEmitter, instr: Instr) -> Operand:
     if isinstance(value.type, Integer):
         kept = e.integer(value, value.type.bits)
     found = e.dialect.shfl(e, instr.attrs["mode"], e.integer(mask, 32), kept, e.integer(lane, 32), e.integer(width, 32))
-    return replace(found, signed=e.signs(instr.type)[0])
+    return replace(found, signed=e.is_signed(instr.type))
 
 
 def _jump(e: FunctionEmitter, instr: Instr) -> None:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from operations import INTEGERS, Kernel
 
 from cudabuild.backend.arithmetic import overflow_flags
-from cudabuild.ir.ir import Function, Value
+from cudabuild.ir.ir import Block, Builder, Function, Param, Value
 from cudabuild.types import (
     Array,
     Integer,
     Scalar,
+    Tuple,
     bool_,
     float32,
     float64,
@@ -259,6 +260,35 @@ def test_overflow_flags_promise_nothing_false(op: str, a: list[int], b: list[int
         assert all(-128 <= value <= 127 for value in [*results, *a, *b])
     if "nuw" in flags:
         assert all(0 <= value <= 255 for value in [*results, *a, *b])
+
+
+def test_unsigned_elements_of_tuples_stay_unsigned() -> None:
+    """Through phis, selects, calls, parameters and results."""
+    pair = Tuple((uint32, uint8))
+    p, q = Param(pair, None, "p", 0), Param(pair, None, "q", 1)
+    entry, other, done = Block("entry"), Block("b1"), Block("b2")
+    b = Builder(entry)
+    first = b.emit("item", uint32, p, index=0)
+    b.branch(b.emit("cmp", bool_, first, b.const(5, uint32), predicate="eq"), other, done)
+    Builder(other).jump(done)
+    b = Builder(done)
+    b.ret(b.emit("phi", pair, p, q))
+    callee = Function("pick", [p, q], pair, [entry, other, done], False)
+    k = Kernel("tuples", Array(int64, 1, "C"), uint32, uint8)
+    out, x, y = k.arguments
+    k.params[:] = k.arguments
+    for index, param in enumerate(k.params):
+        param.index = index
+    made = k.op("tuple", pair, x, y)  # type: ignore[arg-type]
+    called = k.op("call", pair, made, made, callee=callee)  # type: ignore[arg-type]
+    chosen = k.op("select", pair, k.op("cmp", bool_, x, x, predicate="ne"), made, called)  # type: ignore[arg-type]
+    for index, kind in enumerate((uint32, uint8)):
+        element = k.op("item", kind, chosen, index=index)
+        k.op("store", none, out, k.const(index), k.op("cast", int64, element))
+    run = run_on_host(k.finish())
+    results = (ctypes.c_int64 * 2)()
+    run(ctypes.addressof(results), 2, 0xFFFFFFFF, 0xFF)
+    assert list(results) == [0xFFFFFFFF, 0xFF]
 
 
 def expressions(depth: int) -> st.SearchStrategy[tuple[object, ...]]:

@@ -283,3 +283,24 @@ def test_integer_literals(value: int, bits: int, text: str, constant: int) -> No
 )
 def test_float_literals_are_rounded_to_their_type(value: float, type: str, text: str) -> None:
     assert float_literal(value, type).text == text
+
+
+def test_an_unsigned_value_with_its_top_bit_set_is_not_promised_to_be_positive() -> None:
+    text = emit(
+        parse_function(
+            """
+            kernel k(y: uint64[::1], a: uint32, b: uint32, c: bool) -> none
+            entry:
+              %0: int = const value=0
+              branch %c then=b1 else=b2
+            b1:
+              jump target=b2
+            b2:  ; from entry, b1
+              %1: uint32 = phi %a, %b
+              %2: uint64 = cast %1
+              store %y, %0, %2
+              return
+            """
+        )
+    )
+    assert "zext i32 %phi" in text
