@@ -30,6 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="has cuda-bindings and the installed sample")
     parser.add_argument("--numba-python", default=sys.executable, help="has numba-cuda; skipped where it has not")
+    parser.add_argument("--numba-path", default="", help="PYTHONPATH for numba-cuda, such as a NumPy that it can use")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", type=Path, help="write the medians to this JSON file")
     options = parser.parse_args()
@@ -39,9 +40,10 @@ def main() -> int:
             "raw": [options.python, str(HERE / "cold_raw.py"), *cubin],
             "cudabuild": [options.python, str(HERE / "cold_cudabuild.py")],
         }
-        probe = [options.numba_python, "-c", "import numba_cuda"]
+        numba = ["env", f"PYTHONPATH={options.numba_path}", options.numba_python]
+        probe = [*numba, "-c", "import numba_cuda"]
         if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            commands["numba-cuda"] = [options.numba_python, str(HERE / "cold_numba.py")]
+            commands["numba-cuda"] = [*numba, str(HERE / "cold_numba.py")]
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder) / "numba")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have their bytecode
         inside, outside, notes = measure(commands, options.rounds, environment)

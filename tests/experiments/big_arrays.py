@@ -50,11 +50,10 @@ def main() -> int:
             done = run(command, environment)
             device = done.stdout.split()[-1] if done.stdout else "?"
             right = report.check(title, done.returncode == 0, done.stdout.strip() or done.stderr.strip()[-1500:])
-            lines = [line for line in done.stderr.splitlines() if "index" in line]
+            lines = [line for line in done.stderr.splitlines() if "indices" in line]
             if right and device == "gpu":
-                report.check(
-                    f"{title}: {width}-bit", any(f"index={width}" in line for line in lines), lines or "no log"
-                )
+                chosen = any(f"{width}-bit indices" in line for line in lines)
+                report.check(f"{title}: {width}-bit", chosen, lines or "no log")
     return report.status()
 
 

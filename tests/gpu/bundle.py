@@ -26,7 +26,7 @@ from reporting import unpack  # noqa: E402
 
 __all__ = ["main"]
 
-BASE = ("cuda-bindings", "cuda-pathfinder", "numpy", "filelock", "platformdirs")
+BASE = ("cuda-bindings", "cuda-pathfinder", "numpy<2.5", "filelock", "platformdirs")  # numba-cuda needs such a NumPy
 TESTS = ("pytest", "pytest-timeout", "pytest-randomly", "iniconfig", "pluggy", "pygments", "packaging", "hypothesis",
          "sortedcontainers", "filecheck")  # fmt: skip
 COMPILER = ("llvmlite", "nvidia-nvvm")

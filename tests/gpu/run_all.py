@@ -53,8 +53,9 @@ class Machine:
         install(BASE, self.wheels, site_packages(folder / "lean"))
         self.full = make_environment(folder / "full", *own_wheels(self.wheels))
         install((*BASE, *COMPILER, *LINKER, *TESTS), self.wheels, site_packages(folder / "full"))
-        own = [str(path) for path in own_wheels(self.wheels)]
+        own = [str(path) for path in (*own_wheels(self.wheels), *self.wheels.glob("numpy-[0-9]*"))]
         self.host_path = os.pathsep.join(own)
+        self.numpy_path = own[-1]
         self.cache = folder / "cache"
 
     def environment(self, **changes: str) -> dict[str, str]:
@@ -77,7 +78,16 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
         "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
-            [sys.executable, BENCHMARKS / "bench_cold_start.py", "--python", machine.lean, "--out", out / "cold.json"],
+            [
+                sys.executable,
+                BENCHMARKS / "bench_cold_start.py",
+                "--python",
+                machine.lean,
+                "--numba-path",
+                machine.numpy_path,
+                "--out",
+                out / "cold.json",
+            ],
             plain,
             120,
         ),
