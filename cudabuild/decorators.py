@@ -232,9 +232,10 @@ def _make_cpu() -> Device:
 
 def _make_cached() -> ImageProvider:
     from cudabuild.cache.provider import CacheProvider
+    from cudabuild.importer.binding import find_recorded_options
     from cudabuild.jit import get_cache, toolchain_of
 
-    return CacheProvider(get_cache(), toolchain_of)
+    return CacheProvider(get_cache(), toolchain_of, find_recorded_options)
 
 
 def _make_compiled() -> ImageProvider:

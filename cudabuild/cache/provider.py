@@ -11,11 +11,12 @@ from cudabuild.target import find_target, rank_targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cudabuild.cache.shelf import Shelf
     from cudabuild.cache.store import Cache
     from cudabuild.cache.toolchain import Toolchain
+    from cudabuild.definition import Options
     from cudabuild.image.archive import Record
     from cudabuild.image.image import ImageRequest, KernelImage
 
@@ -31,15 +32,21 @@ class CacheProvider:
 
     name = "cached"
 
-    def __init__(self, cache: Cache, toolchain: Toolchain | None = None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        toolchain: Toolchain | None = None,
+        options_of: Callable[[ImageRequest], Options] = lambda request: request.options,
+    ) -> None:
         """Looks into ``cache``.
 
         Args:
             cache: the cache.
             toolchain: what would make a target's code now, as in the image key, or None if it cannot be made; asked
-            only
-                when an image was found, and remembered in the cache. None where nothing can be compiled.
+                only when an image was found, and remembered in the cache. None where nothing can be compiled.
+            options_of: what a kernel would be compiled with now: its own options and what its package was built with.
         """
+        self._options_of = options_of
         self._cache = cache
         self._toolchain = ToolchainMemo(cache, toolchain) if toolchain is not None else None
 
@@ -50,7 +57,7 @@ class CacheProvider:
             return None
         known = [target for target in map(find_target, self._cache.targets()) if target is not None]
         ranked = rank_targets(request.device, [target for target in known if not target.is_ptx])
-        matcher = Matcher(request)
+        matcher = Matcher(request, by_name=False, options=self._options_of(request))
         reason = "holds nothing for this device"
         for target, obstacle in ranked:
             if obstacle is not None:

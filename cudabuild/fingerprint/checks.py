@@ -14,7 +14,7 @@ from cudabuild.fingerprint.values import MISSING, describe_value, function_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from types import FunctionType
     from typing import Any
 
@@ -56,11 +56,17 @@ class Check:
         return f"<Check {self.label or 'kernel'} {self.source.hex()[:8]} {len(self.values)} values>"
 
 
-def check_live(function: FunctionType, checks: Sequence[Check]) -> str:
+def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool) -> str:
     """Compares a kernel, as it is now, to what an image was built from.
 
-    Functions are met in the order in which the fingerprint met them. A function without readable source (an
-    installation of ``.pyc`` files only) is compared by its name and its free values.
+    Functions are met in the order in which the fingerprint met them.
+
+    Args:
+        function: the kernel.
+        checks: of the image.
+        by_name: a function without readable source (an installation of ``.pyc`` files only) is compared by its name and
+            its free values. Only for images that came with the code; functions made by ``exec``, in notebook cells and
+            at prompts share their names with others and never count by them.
 
     Returns:
         "" where nothing differs, so that the fingerprint is the same too; else the first difference, for people. Where
@@ -79,8 +85,11 @@ def check_live(function: FunctionType, checks: Sequence[Check]) -> str:
             return f"{check.label} is not reached any more"
         owner = functions[number]
         source = read_source_digest(owner)
+        file = owner.__code__.co_filename
+        if not source and not (by_name and not file.startswith("<")):
+            return f"{owner.__qualname__} has no source file to compare ({file})"
         if source and source != check.source:
-            return f"the source of {module_name(owner)} differs from what was built ({owner.__code__.co_filename})"
+            return f"the source of {module_name(owner)} differs from what was built ({file})"
         for name, text in check.values:
             found = default_values(owner) if name == DEFAULTS else _find(owner, name)
             live = describe_value(found, meet)
@@ -144,21 +153,27 @@ def _digest_from_loader(function: FunctionType, file: str) -> bytes:
         return b""
 
 
-def effective_options(written: Options, recorded: Mapping[str, Any]) -> tuple[Options, str]:
-    """The options that an image stands for: what the decorator wrote, and else what the build recorded.
+def effective_options(
+    written: Options, recorded: Mapping[str, Any], decorated: Collection[str] = ()
+) -> tuple[Options, str]:
+    """The options that a kernel has now: what the decorator writes, and else what the build chose.
 
     Args:
         written: the kernel's options.
-        recorded: the options recorded with the image that differ from their defaults.
+        recorded: the options recorded with an image that differ from their defaults.
+        decorated: the names of those that the decorator wrote when the image was built; the others are the build's.
 
     Returns:
-        The options; and why the image does not fit the decorator, or "" if it does.
+        The options; and why the image does not fit them, or "" if it does.
     """
     built = Options(recorded)
     unknown = sorted(name for name in recorded if name not in built.values)
     if unknown:
         return written, f"it was built with {', '.join(unknown)}, which this version does not know"
-    for name in sorted(written.written):
-        if written[name] != built[name]:
-            return written, f"{name} was {built[name]!r} when built and is {written[name]!r} now"
-    return Options(built.values, written.written), ""
+    now = {name: value for name, value in built.values.items() if name not in decorated}
+    now.update((name, written[name]) for name in written.written)
+    options = Options(now, written.written)
+    for name in sorted(built.values):
+        if options[name] != built[name]:
+            return options, f"{name} was {built[name]!r} when built and is {options[name]!r} now"
+    return options, ""

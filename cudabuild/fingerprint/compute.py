@@ -50,6 +50,7 @@ def compute_fingerprint(
         parts,
         module=module_name(kernel),
         qualname=kernel.__qualname__,
+        decorated=tuple(sorted(definition.options.written)),
         checks=tuple(walk.checks),
         sources=tuple(walk.sources.items()),
         unresolved=tuple(walk.unresolved),

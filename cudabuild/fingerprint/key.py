@@ -31,12 +31,13 @@ class Fingerprint:
         parts: ``(label, value)``, all texts. Labels in parentheses are rules, the others are free names; those of a
             device function start with the name that reaches it: ``helper/N``.
         module, qualname: the kernel's name; not part of the digest.
+        decorated: the options that the decorator writes; the others are the build's.
         checks: what a later process compares instead of parsing source, see :mod:`cudabuild.fingerprint.checks`.
         sources: the files that contributed, with their digests (b"" where a file cannot be read).
         unresolved: names that stand for nothing, or for something that a kernel cannot use, with what was found.
     """
 
-    __slots__ = ("checks", "digest", "module", "parts", "qualname", "sources", "unresolved")
+    __slots__ = ("checks", "decorated", "digest", "module", "parts", "qualname", "sources", "unresolved")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Fingerprint:
         *,
         module: str,
         qualname: str,
+        decorated: tuple[str, ...],
         checks: tuple[Check, ...],
         sources: tuple[tuple[str, bytes], ...],
         unresolved: tuple[tuple[str, str], ...],
@@ -52,6 +54,7 @@ class Fingerprint:
         self.digest = _digest_of(self.parts)
         self.module = module
         self.qualname = qualname
+        self.decorated = decorated
         self.checks = checks
         self.sources = sources
         self.unresolved = unresolved

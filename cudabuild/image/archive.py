@@ -270,6 +270,11 @@ class Record:
         """The archive's name."""
         return self._archive.name
 
+    @property
+    def decorated(self) -> tuple[str, ...]:
+        """The options that the decorator wrote when the image was made; the build chose the others."""
+        return tuple(self.attributes.get("decorated", ()))
+
     def read_checks(self) -> tuple[Check, ...]:
         """What a live kernel is compared to.
 

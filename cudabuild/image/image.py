@@ -109,6 +109,7 @@ class KernelImage:
         self.module = fingerprint.module
         self.qualname = fingerprint.qualname
         self.checks = fingerprint.checks
+        self.attributes["decorated"] = fingerprint.decorated
         self._extra = (self.toolchain, fingerprint.parts)
         return self
 

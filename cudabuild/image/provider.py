@@ -41,10 +41,30 @@ class Matcher:
         reason: why the last records did not fit.
     """
 
-    __slots__ = ("_fingerprints", "_request", "_verdicts", "module", "qualname", "reason", "signature")
+    __slots__ = (
+        "_by_name",
+        "_fingerprints",
+        "_options",
+        "_request",
+        "_verdicts",
+        "module",
+        "qualname",
+        "reason",
+        "signature",
+    )
 
-    def __init__(self, request: ImageRequest) -> None:
+    def __init__(self, request: ImageRequest, *, by_name: bool, options: Options | None = None) -> None:
+        """Matches with ``request``.
+
+        Args:
+            request: what is wanted.
+            by_name: as in :func:`check_live`: the images came with the code.
+            options: what a record must have been compiled with, to the last option. None for images that came with the
+                code: there the decorator's options count, and the build may have chosen others beside them.
+        """
         self._request = request
+        self._by_name = by_name
+        self._options = options
         self._verdicts: dict[tuple[bytes, tuple[Check, ...]], str] = {}
         self._fingerprints: dict[Options, bytes] = {}
         function = request.definition.function
@@ -76,7 +96,13 @@ class Matcher:
                 f"needs a driver for CUDA {format_driver(record.minimum_driver)} or newer; "
                 f"this one is for CUDA {format_driver(request.device.driver_version)}"
             )
-        return effective_options(request.options, record.options)[1]
+        built, reason = effective_options(request.options, record.options, record.decorated)
+        if reason or self._options is None:
+            return reason
+        for name, value in built.values.items():
+            if value != self._options[name]:
+                return f"{name} was {value!r} when compiled and is {self._options[name]!r} now"
+        return ""
 
     def _find_difference(self, record: Record) -> str:
         """Why the record is not what the live kernel means, or ""."""
@@ -85,14 +111,14 @@ class Matcher:
         key = (record.fingerprint, checks)
         verdict = self._verdicts.get(key)
         if verdict is None:
-            verdict = check_live(function, checks) if checks else "was kept without checks"
+            verdict = check_live(function, checks, by_name=self._by_name) if checks else "was kept without checks"
             self._verdicts[key] = verdict
         if not verdict:
             return ""
-        if not read_source_digest(function):
+        if self._by_name and not read_source_digest(function):
             return verdict
         try:
-            live = self._fingerprint(effective_options(self._request.options, record.options)[0])
+            live = self._fingerprint(effective_options(self._request.options, record.options, record.decorated)[0])
         except SourceError:
             return verdict
         return "" if live == record.fingerprint else verdict

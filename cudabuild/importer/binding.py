@@ -166,7 +166,7 @@ def _script_name(file: str) -> str:
 def find_recorded_options(request: ImageRequest) -> Options:
     """The options to compile with: the decorator's, and for the rest those that the package was built with."""
     options = request.options
-    matcher = Matcher(request)
+    matcher = Matcher(request, by_name=True)
     for folder in find_archive_folders(request.definition.function):
         for target in [*folder.targets("cubin"), *folder.targets("ptx")]:
             archive = folder.open(target)
@@ -177,7 +177,7 @@ def find_recorded_options(request: ImageRequest) -> Options:
             except ImageFormatError:  # reported when it was looked into for an image
                 continue
             if named:
-                return effective_options(options, named[0].options)[0]
+                return effective_options(options, named[0].options, named[0].decorated)[0]
     return options
 
 
@@ -192,7 +192,7 @@ class ShippedProvider:
         """The image for ``request``, or None with the reason in ``request.notes``."""
         folders = find_archive_folders(request.definition.function)
         notes: list[str] = []
-        matcher = Matcher(request)
+        matcher = Matcher(request, by_name=True)
         for folder in folders:
             image = self._find_in(folder, matcher, request, notes)
             if image is not None:

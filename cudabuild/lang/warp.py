@@ -12,6 +12,7 @@ syncthreads = KernelName(
 )
 shfl_down_sync = KernelName(
     "shfl_down_sync",
-    "shfl_down_sync(mask, value, delta): the value of the lane ``delta`` above, among the lanes of ``mask``; "
-    "a lane with none above keeps its own.",
+    "shfl_down_sync(mask, value, delta): the value of the lane ``delta`` above; a lane with none above in its warp "
+    "keeps its own. Every lane of ``mask`` must come here with the same mask; what is read from a lane outside it is "
+    "undefined.",
 )

@@ -158,8 +158,9 @@ def test_writers_killed_at_random_times(root: str) -> None:
 
     def work() -> None:
         cache = Cache(root)
-        for name in names:
-            cache.publish(make_image(name))
+        while True:  # until it is killed
+            for name in names:
+                cache.publish(make_image(name))
 
     for _ in range(12):
         children = [in_child(work) for _ in range(2)]

@@ -16,7 +16,7 @@ from image_making import make_image
 from cudabuild import config
 from cudabuild.cache.provider import CacheProvider
 from cudabuild.cache.store import Cache
-from cudabuild.definition import KernelDefinition, Options
+from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition, Options
 from cudabuild.fingerprint import compute_fingerprint, image_key
 from cudabuild.image.image import DeviceInfo, ImageRequest, KernelImage
 from cudabuild.target import parse_target
@@ -233,3 +233,20 @@ def test_notes_stay_few_and_need_no_place(cache: Cache) -> None:
     assert cache.targets() == []
     Cache(None).write_note("n", b"x")
     assert Cache(None).read_note("n") is None
+
+
+def test_an_image_of_other_options_is_a_miss(tmp_path: Path, cache: Cache) -> None:
+    """Options written by a decorator that is gone, or by a build, are not those of a kernel that writes none."""
+    module = load(tmp_path)
+    options = DEFAULT_OPTIONS.replace(fma=False)
+    definition = KernelDefinition(module.k, options=options)
+    fingerprint = compute_fingerprint(definition, SIGNATURE)
+    image = make_image("k", signature="float32[::1]", fingerprint=fingerprint.digest, options={"fma": False})
+    cache.publish(image.stamp(fingerprint))
+    asked = Asked(module)
+    assert CacheProvider(cache).find(asked.request) is None
+    assert asked.request.notes == ["cache: sm_90 fma was False when built and is True now"]
+    unfused = ImageRequest(definition, SIGNATURE, DeviceInfo((9, 0), 13000), 32, lambda: fingerprint.digest)
+    assert CacheProvider(cache).find(unfused) is not None
+    built_so = CacheProvider(cache, options_of=lambda request: options)
+    assert built_so.find(Asked(module).request) is None, "the decorator wrote it then, and does not now"

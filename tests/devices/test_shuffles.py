@@ -62,11 +62,14 @@ def test_masks_of_divergent_branches(run):
     x = np.random.default_rng(9).integers(0, 100, 64).astype(np.int64)
     out = np.zeros_like(x)
     run(divergent, "int64[::1], int64[::1]", 1, 64, x, out)
-    expected = []
-    for warp in x.reshape(-1, 32):
+    lane = np.arange(32)
+    for warp, found in zip(x.reshape(-1, 32), out.reshape(-1, 32), strict=True):
         value = warp.copy()
         for _ in range(3):
             value[:16] += np.append(value[1:16], value[15])
         value[16:24] += np.append(value[18:24], value[22:24])
-        expected.append(np.append(value[8:], value[24:]))
-    np.testing.assert_array_equal(out, np.concatenate(expected))
+        expected = np.append(value[8:], value[24:])
+        # What a lane reads from outside the mask is undefined: after three steps that has reached lanes 13 to 15, after
+        # one of two lanes 22 and 23.
+        undefined = np.isin(lane + 8, (13, 14, 15, 22, 23))
+        np.testing.assert_array_equal(found[~undefined], expected[~undefined])

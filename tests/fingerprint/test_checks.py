@@ -52,7 +52,7 @@ def test_the_same_kernel(tmp_path: Path) -> None:
     module = load(tmp_path)
     checks = checks_of(module)
     assert [check.label for check in checks] == ["", "T", "T[2]"]
-    assert check_live(module.k, checks) == ""
+    assert check_live(module.k, checks, by_name=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -67,21 +67,21 @@ def test_another_value(tmp_path: Path, name: str, value: Any, reason: str) -> No
     module = load(tmp_path)
     checks = checks_of(module)
     setattr(module, name, value)
-    assert check_live(module.k, checks) == reason
+    assert check_live(module.k, checks, by_name=True) == reason
 
 
 def test_a_name_that_is_gone(tmp_path: Path) -> None:
     module = load(tmp_path)
     checks = checks_of(module)
     del module.N
-    assert check_live(module.k, checks) == "N was 2 when built and is missing now"
+    assert check_live(module.k, checks, by_name=True) == "N was 2 when built and is missing now"
 
 
 def test_another_function_in_its_place(tmp_path: Path) -> None:
     module = load(tmp_path)
     checks = checks_of(module)
     module.h = module.g
-    reason = check_live(module.k, checks)
+    reason = check_live(module.k, checks, by_name=True)
     assert reason.startswith("h was function ")
     assert f":g:{module.g.__code__.co_firstlineno} now" in reason
 
@@ -90,24 +90,26 @@ def test_two_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:
     text = "F = %s\nif F:\n    def h(a): return a\nelse:\n    def h(a): return -a\ndef k(x): x[0] = h(x[1])\n"
     one = load(tmp_path, text % "[0]", "checks_twice")
     checks = checks_of(one)
-    assert check_live(one.k, checks) == ""
+    assert check_live(one.k, checks, by_name=True) == ""
     other = load(tmp_path, text % "[] ", "checks_twice")
     changed = tuple(type(check)(check.label, read_source_digest(other.k), check.values) for check in checks)
-    assert check_live(other.k, changed).startswith("h was function checks_twice:h:3 when built")
+    assert check_live(other.k, changed, by_name=True).startswith("h was function checks_twice:h:3 when built")
 
 
 def test_another_default(tmp_path: Path) -> None:
     module = load(tmp_path)
     checks = checks_of(module)
     module.k.__defaults__ = (4,)
-    assert check_live(module.k, checks).startswith("(defaults) was ((3, ), None, ) when built and is ((4, ), None, )")
+    assert check_live(module.k, checks, by_name=True).startswith(
+        "(defaults) was ((3, ), None, ) when built and is ((4, ), None, )"
+    )
 
 
 def test_closures(tmp_path: Path) -> None:
     module = load(tmp_path, "def make(c):\n    def k(x): x[0] = c\n    return k\n")
     checks = compute_fingerprint(KernelDefinition(module.make(1)), ()).checks
-    assert check_live(module.make(1), checks) == ""
-    assert check_live(module.make(2), checks) == "c was 1 when built and is 2 now"
+    assert check_live(module.make(1), checks, by_name=True) == ""
+    assert check_live(module.make(2), checks, by_name=True) == "c was 1 when built and is 2 now"
 
 
 def test_an_edited_file_of_the_same_size_and_times(tmp_path: Path) -> None:
@@ -118,16 +120,18 @@ def test_an_edited_file_of_the_same_size_and_times(tmp_path: Path) -> None:
     path.write_text(TEXT.replace("return a + M", "return a - M"), "utf-8")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
-    assert "differs from what was built" in check_live(module.k, checks)
+    assert "differs from what was built" in check_live(module.k, checks, by_name=True)
 
 
 def test_an_edited_helper_in_another_file(tmp_path: Path) -> None:
     load(tmp_path, "def h(a): return a\n", "checks_helper")
     module = load(tmp_path, "import checks_helper\ndef k(x): x[0] = checks_helper.h(x[1])\n")
     checks = checks_of(module)
-    assert check_live(module.k, checks) == ""
+    assert check_live(module.k, checks, by_name=True) == ""
     (tmp_path / "checks_helper.py").write_text("def h(a): return -a\n", "utf-8")
-    assert check_live(module.k, checks).startswith("the source of checks_helper differs from what was built")
+    assert check_live(module.k, checks, by_name=True).startswith(
+        "the source of checks_helper differs from what was built"
+    )
 
 
 def test_a_file_read_long_ago_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,9 +162,9 @@ def test_without_source_names_and_values_decide(tmp_path: Path) -> None:
     again = importlib.import_module(module.__name__)
     assert again.__file__ == compiled
     assert read_source_digest(again.k) == b""
-    assert check_live(again.k, checks) == ""
+    assert check_live(again.k, checks, by_name=True) == ""
     again.N = 9
-    assert check_live(again.k, checks) == "N was 2 when built and is 9 now"
+    assert check_live(again.k, checks, by_name=True) == "N was 2 when built and is 9 now"
 
 
 def test_source_in_a_zip_file(tmp_path: Path) -> None:
@@ -178,7 +182,7 @@ def test_source_in_a_zip_file(tmp_path: Path) -> None:
         importlib.invalidate_caches()
         zipped = importlib.import_module(name)
         assert "z.zip" in zipped.k.__code__.co_filename
-        assert check_live(zipped.k, checks) == ""
+        assert check_live(zipped.k, checks, by_name=True) == ""
     finally:
         sys.path.remove(str(tmp_path / "z.zip"))
 
@@ -209,7 +213,7 @@ def test_nothing_is_parsed(tmp_path: Path) -> None:
     code = (
         "import sys\nbefore = set(sys.modules)\nimport checks_cheap\n"
         "from cudabuild.fingerprint import Check, check_live\n"
-        "reason = check_live(checks_cheap.k, [Check('', b'x' * 32, [('N', '2')])])\n"
+        "reason = check_live(checks_cheap.k, [Check('', b'x' * 32, [('N', '2')])], by_name=True)\n"
         "assert 'differs from what was built' in reason, reason\n"
         "heavy = {'ast', 'inspect', 'json', 'numpy', 're', 'typing', 'dataclasses', 'hashlib', 'pathlib'}\n"
         "print(sorted(heavy & (set(sys.modules) - before)))\n"
@@ -223,21 +227,34 @@ def test_nothing_is_parsed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "recorded", "effective", "reason"),
+    ("written", "recorded", "decorated", "effective", "reason"),
     [
-        ({}, {}, {}, ""),
-        ({}, {"fastmath": True}, {"fastmath": True}, ""),
-        ({"fastmath": True}, {"fastmath": True, "lineinfo": True}, {"fastmath": True, "lineinfo": True}, ""),
-        ({"fastmath": False}, {"fastmath": True}, None, "fastmath was True when built and is False now"),
-        ({"launch_bounds": 128}, {}, None, "launch_bounds was None when built and is 128 now"),
-        ({}, {"telepathy": 1}, None, "it was built with telepathy, which this version does not know"),
+        ({}, {}, (), {}, ""),
+        ({}, {"fastmath": True}, (), {"fastmath": True}, ""),
+        ({"fastmath": True}, {"fastmath": True, "lineinfo": True}, (), {"fastmath": True, "lineinfo": True}, ""),
+        ({"fastmath": False}, {"fastmath": True}, (), {}, "fastmath was True when built and is False now"),
+        ({"launch_bounds": 128}, {}, (), {"launch_bounds": 128}, "launch_bounds was None when built and is 128 now"),
+        ({}, {"fma": False}, ("fma",), {}, "fma was False when built and is True now"),
+        (
+            {},
+            {"fma": False, "lineinfo": True},
+            ("fma",),
+            {"lineinfo": True},
+            "fma was False when built and is True now",
+        ),
+        ({"fma": False}, {"fma": False}, ("fma",), {"fma": False}, ""),
+        ({}, {"telepathy": 1}, (), {}, "it was built with telepathy, which this version does not know"),
     ],
 )
 def test_options_of_the_decorator_and_of_the_build(
-    written: dict[str, Any], recorded: dict[str, Any], effective: dict[str, Any] | None, reason: str
+    written: dict[str, Any],
+    recorded: dict[str, Any],
+    decorated: tuple[str, ...],
+    effective: dict[str, Any],
+    reason: str,
 ) -> None:
     options = Options(written, frozenset(written))
-    found, why = effective_options(options, recorded)
+    found, why = effective_options(options, recorded, decorated)
     assert why == reason
-    assert found == (options if effective is None else Options(effective))
+    assert found == Options(effective)
     assert found.written == options.written

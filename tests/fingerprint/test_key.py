@@ -18,7 +18,7 @@ parts = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
 
 
 def fingerprint(parts: list[tuple[str, str]], module: str = "m", qualname: str = "k") -> Fingerprint:
-    return Fingerprint(parts, module=module, qualname=qualname, checks=(), sources=(), unresolved=())
+    return Fingerprint(parts, module=module, qualname=qualname, decorated=(), checks=(), sources=(), unresolved=())
 
 
 @given(parts, parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import linecache
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ from image_making import make_image
 
 from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition, Options
 from cudabuild.fingerprint import compute_fingerprint
-from cudabuild.image.archive import Archive
+from cudabuild.image.archive import Archive, write_archive
 from cudabuild.image.image import DeviceInfo, ImageRequest, KernelImage
 from cudabuild.image.provider import Matcher, find_in_archive
 from cudabuild.types import float32
@@ -47,7 +48,6 @@ def archive_of(folder: Path, module: ModuleType, *variants: dict[str, Any]) -> A
         fields = {"signature": "float32[::1]", "fingerprint": fingerprint.digest, "symbol": f"k{number}", **variant}
         images.append(make_image("k", **fields).stamp(fingerprint))
     path = folder / f"a{next(_numbers)}.cuar"
-    from cudabuild.image.archive import write_archive
 
     write_archive(path, images, "sm_90")
     return Archive(str(path))
@@ -63,7 +63,7 @@ class Asked:
         self.definition = KernelDefinition(getattr(module, k), options=options)
         device = DeviceInfo((9, 0), driver)
         self.request = ImageRequest(self.definition, SIGNATURE, device, width, self.fingerprint)
-        self.matcher = Matcher(self.request)
+        self.matcher = Matcher(self.request, by_name=True)
 
     def fingerprint(self) -> bytes:
         self.count += 1
@@ -168,7 +168,6 @@ def test_a_kernel_under_another_name_is_found_by_its_fingerprint(tmp_path: Path)
 def test_without_checks_only_the_fingerprint_binds(tmp_path: Path) -> None:
     module = load(tmp_path)
     fingerprint = compute_fingerprint(KernelDefinition(module.k), SIGNATURE)
-    from cudabuild.image.archive import write_archive
 
     image = make_image("k", module=module.__name__, signature="float32[::1]", fingerprint=fingerprint.digest, checks=())
     write_archive(tmp_path / "n.cuar", [image], "sm_90")
@@ -185,3 +184,35 @@ def test_stamping_another_kernel_is_refused(tmp_path: Path) -> None:
     image = make_image("k", fingerprint=fingerprint.digest).stamp(fingerprint)
     assert (image.module, image.checks, image.parts) == (module.__name__, fingerprint.checks, fingerprint.parts)
     assert image.toolchain == {"llvm": "22.1", "nvjitlink": "12.9"}
+
+
+def made_at_a_prompt(text: str) -> Any:
+    """A kernel as a prompt, a notebook cell or ``exec`` makes it: text in ``linecache``, no file, a name many share."""
+    name = f"<cell {next(_numbers)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["k"]
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_kernel_without_a_file_never_counts_by_its_name(tmp_path: Path, by_name: bool) -> None:
+    built = made_at_a_prompt("def k(x): x[0] = 1\n")
+    definition = KernelDefinition(built)
+    fingerprint = compute_fingerprint(definition, SIGNATURE)
+    assert fingerprint.checks[0].source == b""
+    fields = {"signature": "float32[::1]", "fingerprint": fingerprint.digest, "symbol": "k", "module": "__main__"}
+    path = tmp_path / "cells.cuar"
+    write_archive(path, [make_image("k", **fields).stamp(fingerprint)], "sm_90")
+    archive = Archive(str(path))
+
+    def find(text: str) -> Any:
+        live = KernelDefinition(made_at_a_prompt(text))
+        request = ImageRequest(
+            live, SIGNATURE, DeviceInfo((9, 0), 13000), 32, lambda: compute_fingerprint(live, SIGNATURE).digest
+        )
+        return find_in_archive(archive, Matcher(request, by_name=by_name))
+
+    assert find("def k(x): x[0] = 2\n") is None
+    if not by_name:
+        assert find("def k(x): x[0] = 1  # the same again\n") is not None

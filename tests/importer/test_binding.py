@@ -275,4 +275,4 @@ class TestChoice:
                 options = find_recorded_options(request)
                 print(options["fastmath"], options["opt"])
         """
-        assert run(code, root).split("\n") == ["True 2", "False 3"]
+        assert run(code, root).split("\n") == ["True 2", "False 2"]
