@@ -209,7 +209,12 @@ def _load(major: int) -> tuple[int, int]:
                 ) from error
             path = _installed().get(major)
             if path is not None:
-                ctypes.CDLL(path)
+                try:
+                    ctypes.CDLL(path)
+                except OSError as error:
+                    raise ToolError(
+                        f"nvJitLink cannot be loaded: {error}: pip install --force-reinstall {_REQUIREMENTS[major]}"
+                    ) from error
             try:
                 _version = tuple(nvjitlink.version())
             except Exception as error:

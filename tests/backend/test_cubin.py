@@ -63,6 +63,14 @@ def test_one_process_holds_one_major(both_installed: Path, monkeypatch: pytest.M
     )
 
 
+def test_a_library_that_cannot_be_loaded(both_installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cubin, "_version", None)
+    with pytest.raises(ToolError) as caught:
+        cubin.find_linker(SM_90)
+    assert str(caught.value).startswith("nvJitLink cannot be loaded: ")
+    assert str(caught.value).endswith(": pip install --force-reinstall 'nvidia-nvjitlink-cu12>=12.9'")
+
+
 def test_a_linker_too_old_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cubin, "_installed", dict)
     monkeypatch.setattr(cubin, "_version", (12, 4))
