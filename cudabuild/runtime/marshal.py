@@ -266,7 +266,7 @@ class _Writer:
     def _interface(self, kind: Array, name: str, extents: list[str]) -> None:
         self.lines += [
             f"c = {name}.__cuda_array_interface__",
-            f'if c["typestr"] != "{typestr_of(kind.dtype)}" or "mask" in c: break',
+            f'if c["typestr"] != "{typestr_of(kind.dtype)}": break',
         ]
         self._unpack(extents, 'c["shape"]')
         self.lines.append(f'd{name}, r = c["data"]')
@@ -274,17 +274,23 @@ class _Writer:
             self.lines.append("if r: break")
         elif "W" in self.rivals:
             self.lines.append("if not r: break")
-        self.lines.append('s = c.get("strides")')
-        steps = self._steps(kind, extents)
+        # Four entries, the version among them: nothing beyond what was read just now, so no strides, mask or stream.
+        least = 'if len(c) == 4 and "version" in c: '
+        packed = f"({', '.join(self._steps(kind, extents))},)" if kind.ndim else "()"
+        rest = ['if "mask" in c: break', 's = c.get("strides")']
         if kind.layout == "A":
             names = ", ".join(f"s{name}_{axis}" for axis in range(kind.ndim))
-            self.lines.append(f"if s is None: {names}, = {', '.join(steps)},")
-            self.lines.append(f"else: {names}, = s")
+            nothing = f"{names}, = {packed}"
+            rest += [f"if s is None: {nothing}", f"else: {names}, = s"]
         elif kind.layout == "F":
-            self.lines.append(f"if s != ({', '.join(steps)},): break")
-        elif kind.ndim:
-            self.lines.append(f"if s is not None and s != ({', '.join(steps)},): break")
-        self.lines += ['s = c.get("stream")', "if s is not None and s != stream_number: order(s)"]
+            nothing = "break"  # without strides it lies in C order
+            rest.append(f"if s != {packed}: break")
+        else:
+            nothing = "pass"
+            if kind.ndim:
+                rest.append(f"if s is not None and s != {packed}: break")
+        rest += ['s = c.get("stream")', "if s is not None and s != stream_number: order(s)"]
+        self.lines += [least + nothing, "else:", *(f"    {line}" for line in rest)]
 
     def _torch(self, kind: Array, name: str, extents: list[str]) -> None:
         import sys
