@@ -80,6 +80,8 @@ class CacheProvider:
 
     def _choose(self, shelf: Shelf, records: Sequence[Record], matcher: Matcher, driver: int) -> KernelImage | None:
         left = list(records)
+        if not left and not matcher.reason:
+            matcher.reason = f"holds no {matcher.qualname}({matcher.signature}) like this one"
         while left:
             try:
                 record = matcher.choose(left)

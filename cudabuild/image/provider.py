@@ -117,11 +117,32 @@ class Matcher:
             return ""
         if self._by_name and not read_source_digest(function):
             return verdict
+        options = effective_options(self._request.options, record.options, record.decorated)[0]
         try:
-            live = self._fingerprint(effective_options(self._request.options, record.options, record.decorated)[0])
+            live = self._fingerprint(options)
         except SourceError:
             return verdict
-        return "" if live == record.fingerprint else verdict
+        return "" if live == record.fingerprint else self._explain(record, options) or verdict
+
+    def _explain(self, record: Record, options: Options) -> str:
+        """The parts of the meaning that differ, for people; an unequal digest was seen already."""
+        from cudabuild.fingerprint import compute_fingerprint
+
+        request = self._request
+        before = dict(record.read_extra()[1])
+        now = dict(compute_fingerprint(request.definition, request.signature, options).parts)
+        found = []
+        for label in [*before, *(label for label in now if label not in before)]:
+            if before.get(label) == now.get(label):
+                continue
+            owner, _, name = label.rpartition("/")
+            if name == "(code)":
+                found.append(f"the code of {owner.rpartition('/')[2] or self.qualname} differs from what was built")
+            else:
+                found.append(
+                    f"{label} was {before.get(label, 'missing')} when built and is {now.get(label, 'missing')} now"
+                )
+        return ", ".join(found)
 
     def live_fingerprint(self) -> bytes | None:
         """The fingerprint of the kernel as it is now; None where it has no source."""
