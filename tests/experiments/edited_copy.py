@@ -53,6 +53,7 @@ EDITS = (
 PROBE = """
 import cudabuild
 from cudabuild.decorators import SERVICES
+from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.image.image import DeviceInfo, ImageRequest
 from cudabuild.runtime.launch import find_image
 from cudabuild.types import parse_signature
@@ -61,7 +62,8 @@ gpu = cudabuild.current_device().kind == "gpu"
 for case in cases.make_cases():
     definition, signature = case.kernel.definition, parse_signature(case.signature)
     device = cudabuild.current_device().info if gpu else DeviceInfo((9, 0), 13000, "an sm_90 device")
-    request = ImageRequest(definition, signature, device, 32, lambda: fingerprint(definition, signature))
+    digest = lambda: compute_fingerprint(definition, signature).digest
+    request = ImageRequest(definition, signature, device, 32, digest)
     image = find_image(SERVICES.providers(), request, True)
     if gpu:
         case.kernel[case.grid, case.block](*case.arguments)
@@ -69,10 +71,6 @@ for case in cases.make_cases():
         assert case.kernel.image_source(case.signature).split()[1:] == image.source.split()[1:]
     print(case.kernel.__name__, image.source, "; ".join(request.notes), sep="|")
 """
-PROBE = (
-    "from cudabuild.fingerprint import compute_fingerprint\nfingerprint = lambda d, s: compute_fingerprint(d, s).digest\n"
-    + PROBE
-)
 
 
 def main() -> int:

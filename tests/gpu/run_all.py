@@ -74,6 +74,11 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
         ),
         "sample": ([machine.lean, "-m", "cudabuild_sample"], {**plain, "CUDABUILD_LOG": "info"}, 60),
         "no_llvmlite": ([sys.executable, EXPERIMENTS / "no_llvmlite.py", "--wheels", machine.wheels], plain, 120),
+        "edited_copy": (
+            [sys.executable, EXPERIMENTS / "edited_copy.py", "--wheels", machine.wheels],
+            plain,
+            120,
+        ),
         "tests": ([machine.full, "-m", "pytest", *PYTEST, CHECKOUT / "tests"], checkout, 180),
         "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,13 +29,10 @@ def test_story(tmp_path: Path) -> None:
     assert LAST_LINE.fullmatch(lines[-1])
     assert sum(line.endswith(" ok") for line in lines) == 9  # saxpy has two signatures
     assert [line[:5] for line in lines[:4]] == [f"[{number}/4]" for number in range(1, 5)]
-    start = time.perf_counter()
     second = run(work)
-    seconds = time.perf_counter() - start
     assert second.returncode == 0, second.stdout + second.stderr
     assert "environment reused" in second.stdout
     assert LAST_LINE.fullmatch(second.stdout.splitlines()[-1])
-    assert seconds < 15, f"the second run took {seconds:.1f} s; 5 are the goal on an idle machine"
     check_offline(work)
 
 
