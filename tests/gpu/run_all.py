@@ -53,7 +53,8 @@ class Machine:
         install(BASE, self.wheels, site_packages(folder / "lean"))
         self.full = make_environment(folder / "full", *own_wheels(self.wheels))
         install((*BASE, *COMPILER, *LINKER, *TESTS), self.wheels, site_packages(folder / "full"))
-        own = [str(path) for path in (*own_wheels(self.wheels), *self.wheels.glob("numpy-[0-9]*"))]
+        more = [path for name in ("platformdirs", *TESTS, "numpy") for path in self.wheels.glob(f"{name}-[0-9]*")]
+        own = [str(path) for path in (*own_wheels(self.wheels), *more)]
         self.host_path = os.pathsep.join(own)
         self.numpy_path = own[-1]
         self.cache = folder / "cache"
@@ -80,6 +81,11 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             120,
         ),
         "tests": ([machine.full, "-m", "pytest", *PYTEST, CHECKOUT / "tests"], checkout, 180),
+        "host_tests": (
+            [sys.executable, "-m", "pytest", *PYTEST, "-p", "no:cacheprovider", "tests/runtime/test_on_gpu.py"],
+            machine.environment(PYTHONPATH=os.pathsep.join([str(CHECKOUT), machine.host_path])),
+            120,
+        ),
         "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
