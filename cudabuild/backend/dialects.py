@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cudabuild.backend.emit import FunctionEmitter
+    from cudabuild.errors import Location
     from cudabuild.ir.ir import Instr
     from cudabuild.types import Array
     from cudabuild.types.layout import Field
@@ -36,6 +37,9 @@ class Access:
         shape: one extent per axis; their common width is that of the kernel's variant, or that of a constant.
         memory_type: the element's LLVM type in memory (``i8`` for bool).
         pointer: makes the element's address; call it where the access is known to be wanted.
+        value: what is stored, or what an atomic operation combines with, in its memory type; None for a load.
+        kind: ``load``, ``store`` or ``atomic``.
+        location: the user's line.
     """
 
     instr: Instr
@@ -44,6 +48,15 @@ class Access:
     shape: Sequence[Operand]
     memory_type: str
     pointer: Callable[[], Operand]
+    value: Operand | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.instr.op
+
+    @property
+    def location(self) -> Location | None:
+        return self.instr.location
 
     @property
     def align(self) -> int:
@@ -113,21 +126,21 @@ class Dialect:
         name = f"llvm.fpto{'s' if signed else 'u'}i.sat.i{bits}.{'f32' if value.type == 'float' else 'f64'}"
         return emitter.text.call(f"i{bits}", name, value)
 
-    def load(self, emitter: FunctionEmitter, access: Access) -> Operand:
-        """Reads an element, in its memory type."""
-        pointer = access.pointer()
-        return emitter.text.emit(
-            access.memory_type, f"load {access.memory_type}, {pointer.typed}, align {access.align}"
-        )
+    def access(
+        self, emitter: FunctionEmitter, access: Access, perform: Callable[[Operand], Operand | None]
+    ) -> Operand | None:
+        """Every load, store and atomic of array elements passes here, and nowhere else.
 
-    def store(self, emitter: FunctionEmitter, access: Access, value: Operand) -> None:
-        """Writes an element, in its memory type."""
-        pointer = access.pointer()
-        emitter.text.do(f"store {value.typed}, {pointer.typed}, align {access.align}")
+        Args:
+            emitter: where to append.
+            access: what is accessed.
+            perform: appends the access itself, given the element's address, and returns its value, of LLVM type
+                ``access.memory_type``, or None for a store. Call it once; it may end the block and begin others.
 
-    def check_atomic(self, emitter: FunctionEmitter, access: Access) -> Operand:
-        """The address that an atomic operation works on; a dialect that checks bounds may answer a scratch address."""
-        return access.pointer()
+        Returns:
+            What ``perform`` returned, or what stands for it where the access was not wanted.
+        """
+        return perform(access.pointer())
 
     def refuse(self, instr: Instr) -> tuple[str, str, str, str] | None:
         """Why the target cannot do ``instr``, as title, found, expected and do of a diagnostic; or None."""

@@ -99,7 +99,7 @@ def _wrap(e: FunctionEmitter, instr: Instr) -> Operand:
     return replace(moved, nneg=e.ranges.nonnegative(instr))
 
 
-def _access(e: FunctionEmitter, instr: Instr, indices: Sequence[Value]) -> Access:
+def _access(e: FunctionEmitter, instr: Instr, indices: Sequence[Value], value: Operand | None = None) -> Access:
     parts = _Parts(e, instr.operands[0])
     operands = [e.scalar(index) for index in indices]
     return Access(
@@ -109,6 +109,7 @@ def _access(e: FunctionEmitter, instr: Instr, indices: Sequence[Value]) -> Acces
         parts.shape,
         _memory_type(parts.type),
         lambda: _address(e, parts, operands),
+        value,
     )
 
 
@@ -152,15 +153,22 @@ def _step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> O
 
 def _load(e: FunctionEmitter, instr: Instr) -> Operand:
     access = _access(e, instr, instr.operands[1:])
-    value = e.dialect.load(e, access)
+    kind = access.memory_type
+    value = e.dialect.access(
+        e, access, lambda pointer: e.text.emit(kind, f"load {kind}, {pointer.typed}, align {access.align}")
+    )
+    assert value is not None
     if isinstance(instr.type, Boolean):
         return e.text.emit("i1", f"icmp ne {value.typed}, 0")
     return e.integer_result(instr, value) if isinstance(instr.type, Integer) else value
 
 
 def _store(e: FunctionEmitter, instr: Instr) -> None:
-    access = _access(e, instr, instr.operands[1:-1])
-    e.dialect.store(e, access, _memory_value(e, instr.operands[-1]))
+    value = _memory_value(e, instr.operands[-1])
+    access = _access(e, instr, instr.operands[1:-1], value)
+    e.dialect.access(
+        e, access, lambda pointer: e.text.do(f"store {value.typed}, {pointer.typed}, align {access.align}")
+    )
 
 
 def _memory_value(e: FunctionEmitter, value: Value) -> Operand:
@@ -220,9 +228,14 @@ def _dynamic_shared(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
 
 def _atomic(e: FunctionEmitter, instr: Instr) -> Operand:
     """The old value. Floating min and max are loops of compare-and-swap that end early where nothing changes."""
-    access = _access(e, instr, instr.operands[1:-1])
-    pointer = e.dialect.check_atomic(e, access)
     value = _memory_value(e, instr.operands[-1])
+    access = _access(e, instr, instr.operands[1:-1], value)
+    old = e.dialect.access(e, access, lambda pointer: _update(e, instr, access, pointer, value))
+    assert old is not None
+    return e.integer_result(instr, old) if isinstance(instr.type, Integer) else old
+
+
+def _update(e: FunctionEmitter, instr: Instr, access: Access, pointer: Operand, value: Operand) -> Operand:
     function = instr.attrs["function"]
     if isinstance(instr.type, Float):
         if function != "add":
@@ -232,8 +245,7 @@ def _atomic(e: FunctionEmitter, instr: Instr) -> Operand:
         assert isinstance(instr.type, Integer)
         opcode = "add" if function == "add" else function if instr.type.signed else "u" + function
     text = f"atomicrmw {opcode} {pointer.typed}, {value.typed} {e.dialect.atomic_ordering}, align {access.align}"
-    old = e.text.emit(value.type, text)
-    return e.integer_result(instr, old) if isinstance(instr.type, Integer) else old
+    return e.text.emit(value.type, text)
 
 
 def _float_min_max(e: FunctionEmitter, pointer: Operand, value: Operand, function: str, align: int) -> Operand:

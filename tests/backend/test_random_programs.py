@@ -49,13 +49,16 @@ class Recorded(OneThread):
         place = ctypes.addressof(self.registers) + 4 * REGISTERS.index(register)
         return emitter.text.emit("i32", f"load i32, ptr inttoptr (i64 {place} to ptr), align 4", nneg=True)
 
-    def load(self, emitter: FunctionEmitter, access: Access) -> Operand:
+    def access(
+        self, emitter: FunctionEmitter, access: Access, perform: Callable[[Operand], Operand | None]
+    ) -> Operand | None:
         index = emitter.convert(access.indices[0], 64)
-        return emitter.text.emit("i32", f"call i32 {_pointer(self._load)}({index.typed})")
-
-    def store(self, emitter: FunctionEmitter, access: Access, value: Operand) -> None:
-        index = emitter.convert(access.indices[0], 64)
-        emitter.text.do(f"call void {_pointer(self._store)}({index.typed}, {value.typed})")
+        if access.kind == "load":
+            return emitter.text.emit("i32", f"call i32 {_pointer(self._load)}({index.typed})")
+        assert access.kind == "store"
+        assert access.value is not None
+        emitter.text.do(f"call void {_pointer(self._store)}({index.typed}, {access.value.typed})")
+        return None
 
 
 def _pointer(callback: Callable[..., Any]) -> str:
