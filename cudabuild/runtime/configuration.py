@@ -44,9 +44,12 @@ class Configuration:
         launchers: the generated launchers by the Python types of the arguments.
         ends: the same types -> the last link of their chain of launchers.
         known: (types, signature, what it serves) of every launcher in a chain.
+        settle: tells the configuration's front the types and the launcher of the first chain.
     """
 
-    __slots__ = ("block", "ends", "fits32", "grid", "known", "launchers", "shared", "stream", "stream_owner")
+    __slots__ = (
+        "block", "ends", "fits32", "grid", "known", "launchers", "settle", "shared", "stream", "stream_owner",
+    )  # fmt: skip
 
     def __init__(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int, shared: int, stream_owner: Any
@@ -60,6 +63,7 @@ class Configuration:
         self.launchers = LauncherTable()
         self.ends: dict[tuple[type, ...], Link] = {}
         self.known: set[tuple[Any, ...]] = set()
+        self.settle: Callable[[tuple[type, ...], Callable[..., None]], None] | None = None
 
     def __repr__(self) -> str:
         extra = f", {self.stream}, {self.shared}" if self.stream or self.shared else ""

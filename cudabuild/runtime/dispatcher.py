@@ -254,6 +254,9 @@ class Dispatcher:
         configuration.ends[kinds] = link
         if before is None:
             configuration.launchers[kinds] = made
+            if configuration.settle is not None:
+                configuration.settle(kinds, made)
+                configuration.settle = None
         else:
             before.next = made
 
@@ -354,13 +357,15 @@ def _is_plain(key: Any) -> bool:
 # The front function
 
 #: Source of a front function's factory -> the factory.
-_fronts: dict[str, Callable[..., Callable[..., None]]] = {}
+_fronts: dict[str, Callable[..., tuple[Callable[..., None], Callable[..., None]]]] = {}
 
 
 def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callable[..., None]:
     """The function that ``kernel[…]`` gives: the kernel's parameters, and a look at their types.
 
-    Its parameters have the kernel's names and defaults, so arguments may be given by name.
+    Its parameters have the kernel's names and defaults, so arguments may be given by name. The types of the first launch
+    are compared one by one, which is cheaper than a look-up of all of them; they are set once, in an order in which no
+    thread can see the launcher without its types.
     """
 
     def careful(*values: Any) -> None:
@@ -373,20 +378,30 @@ def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callabl
     kinds = "".join(f"cudabuild_type({name}), " for name in names) or "()"
     last = f"{names[-1]} is cudabuild_missing or " if names else ""
     parameters = "".join(f"{name}=cudabuild_missing, " for name in names)
+    first = [f"cudabuild_kind{number}" for number in range(len(names))]
+    same = " and ".join(f"cudabuild_type({name}) is {kind}" for name, kind in zip(names, first, strict=True))
+    settled = "".join(f"        {kind} = kinds[{number}]\n" for number, kind in reversed([*enumerate(first)]))
     text = (
         "def make(cudabuild_launchers, cudabuild_careful, cudabuild_missing, cudabuild_type):\n"
+        f"    {''.join(f'{name} = ' for name in (*first, 'cudabuild_first'))}None\n"
         f"    def launch({parameters}*cudabuild_rest):\n"
+        f"        if {same or 'cudabuild_first is not None'} and not cudabuild_rest:\n"
+        f"            return cudabuild_first({given})\n"
         f"        if {last}cudabuild_rest:\n"
         f"            return cudabuild_careful({given}*cudabuild_rest)\n"
         f"        return cudabuild_launchers[{kinds}]({given})\n"
-        "    return launch\n"
+        "    def settle(kinds, launcher):\n"
+        f"        nonlocal {', '.join(('cudabuild_first', *first))}\n"
+        "        cudabuild_first = launcher\n"
+        f"{settled}"
+        "    return launch, settle\n"
     )
     factory = _fronts.get(text)
     if factory is None:
         namespace: dict[str, Any] = {}
         exec(compile(text, "<cudabuild launch>", "exec"), namespace)
         factory = _fronts[text] = namespace["make"]
-    launch = factory(configuration.launchers, careful, _MISSING, type)
+    launch, configuration.settle = factory(configuration.launchers, careful, _MISSING, type)
     defaults = function.__defaults__ or ()
     if defaults:
         launch.__defaults__ = (_MISSING,) * (len(names) - len(defaults)) + defaults

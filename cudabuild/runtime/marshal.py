@@ -274,8 +274,8 @@ class _Writer:
             self.lines.append("if r: break")
         elif "W" in self.rivals:
             self.lines.append("if not r: break")
-        # Four entries, the version among them: nothing beyond what was read just now, so no strides, mask or stream.
-        least = 'if len(c) == 4 and "version" in c: '
+        # The protocol asks for four entries, three of them read just now and the version: no strides, mask or stream.
+        least = "if len(c) == 4: "
         packed = f"({', '.join(self._steps(kind, extents))},)" if kind.ndim else "()"
         rest = ['if "mask" in c: break', 's = c.get("strides")']
         if kind.layout == "A":
