@@ -363,9 +363,9 @@ _fronts: dict[str, Callable[..., tuple[Callable[..., None], Callable[..., None]]
 def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callable[..., None]:
     """The function that ``kernel[…]`` gives: the kernel's parameters, and a look at their types.
 
-    Its parameters have the kernel's names and defaults, so arguments may be given by name. The types of the first launch
-    are compared one by one, which is cheaper than a look-up of all of them; they are set once, in an order in which no
-    thread can see the launcher without its types.
+    Its parameters have the kernel's names and defaults, so arguments may be given by name. The types of the first
+    launch are compared one by one, which is cheaper than a look-up of all of them; they are set once, in an order in
+    which no thread can see the launcher without its types.
     """
 
     def careful(*values: Any) -> None:
