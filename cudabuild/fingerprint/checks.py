@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
     from cudabuild.definition import KernelDefinition
 
-__all__ = ["DEFAULTS", "Check", "check_live", "default_values", "effective_options", "read_source_digest"]
+__all__ = ["DEFAULTS", "LINE", "Check", "check_live", "default_values", "effective_options", "read_source_digest"]
 
 #: The name under which a function's parameter defaults are kept; no Python name is spelled like it.
 DEFAULTS = "(defaults)"
+
+#: The name under which the kernel's first line is kept: the branches of an ``if`` may define kernels of one name with the
+#: same free values. The lines of other functions are in the texts of the names that lead to them.
+LINE = "(line)"
 
 
 class Check:
@@ -32,7 +36,7 @@ class Check:
     Attributes:
         label: the names that lead to it: "" for the kernel itself, ``helper``, ``helper/inner``.
         source: the digest of its source file; b"" where it had none.
-        values: ``(dotted name, text of its value)`` of every free name.
+        values: ``(dotted name, text of its value)`` of every free name, and what ``DEFAULTS`` and ``LINE`` stand for.
     """
 
     __slots__ = ("label", "source", "values")
@@ -91,6 +95,11 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
         if source and source != check.source:
             return f"the source of {module_name(owner)} differs from what was built ({file})"
         for name, text in check.values:
+            if name == LINE:
+                line = str(owner.__code__.co_firstlineno)
+                if line != text:
+                    return f"{owner.__qualname__} was defined on line {text} when built and is on line {line} now"
+                continue
             found = default_values(owner) if name == DEFAULTS else _find(owner, name)
             live = describe_value(found, meet)
             if live != text:

@@ -12,7 +12,7 @@ from types import FunctionType
 from cudabuild.definition import OPTIONS, KernelDefinition, Options
 from cudabuild.errors import SourceError
 from cudabuild.fingerprint.canonical import canonical_form
-from cudabuild.fingerprint.checks import DEFAULTS, Check, default_values, read_source_digest
+from cudabuild.fingerprint.checks import DEFAULTS, LINE, Check, default_values, read_source_digest
 from cudabuild.fingerprint.key import Fingerprint
 from cudabuild.fingerprint.values import (
     describe_value,
@@ -86,6 +86,8 @@ class _Walk:
         source = read_source_digest(function)
         self.sources.setdefault(function.__code__.co_filename, source)
         values: dict[str, str] = {}
+        if not label:
+            values[LINE] = str(function.__code__.co_firstlineno)
         if function.__defaults__ or function.__kwdefaults__:
             self._record(prefix, DEFAULTS, default_values(function), values)
         for chain in form.free_names:

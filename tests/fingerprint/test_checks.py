@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import itertools
@@ -94,6 +95,29 @@ def test_two_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:
     other = load(tmp_path, text % "[] ", "checks_twice")
     changed = tuple(type(check)(check.label, read_source_digest(other.k), check.values) for check in checks)
     assert check_live(other.k, changed, by_name=True).startswith("h was function checks_twice:h:3 when built")
+
+
+def test_two_kernels_of_one_name_in_one_file_are_told_apart(tmp_path: Path) -> None:
+    text = """
+import builtins
+if not hasattr(builtins, "checks_other_branch"):
+    def k(x):
+        x[0] = 1
+else:
+    def k(x):
+        x[0] = 2
+"""
+    first = load(tmp_path, text, "one_name")
+    checks = checks_of(first)
+    assert check_live(first.k, checks, by_name=True) == ""
+    builtins.checks_other_branch = True  # type: ignore[attr-defined]
+    try:
+        second = load(tmp_path, text, "one_name")
+    finally:
+        del builtins.checks_other_branch  # type: ignore[attr-defined]
+    reason = "k was defined on line 4 when built and is on line 7 now"
+    assert check_live(second.k, checks, by_name=True) == reason
+    assert check_live(first.k, checks_of(second), by_name=True) != ""
 
 
 def test_another_default(tmp_path: Path) -> None:
