@@ -356,6 +356,25 @@ def _classify(e: FunctionEmitter, instr: Instr) -> Operand:
     return e.text.emit("i1", f"fcmp {'oeq' if instr.op == 'isinf' else 'olt'} {size.typed}, {infinity}")
 
 
+def _count_bits(e: FunctionEmitter, instr: Instr) -> Operand:
+    """popc, clz and ctz, of the operand's own width; clz and ctz of 0 are that width."""
+    value = _own_width(e, instr.operands[0])
+    name = {"popc": "ctpop", "clz": "ctlz", "ctz": "cttz"}[instr.op]
+    zero_counts = () if instr.op == "popc" else (int_literal(0, 1),)
+    count = e.text.call(value.type, f"llvm.{name}.{value.type}", value, *zero_counts)
+    return replace(e.convert(replace(count, nneg=True), 32), nneg=True)
+
+
+def _brev(e: FunctionEmitter, instr: Instr) -> Operand:
+    value = _own_width(e, instr.operands[0])
+    return e.integer_result(instr, e.text.call(value.type, f"llvm.bitreverse.{value.type}", value))
+
+
+def _own_width(e: FunctionEmitter, value: Value) -> Operand:
+    assert isinstance(value.type, Integer)
+    return e.integer(value, value.type.bits)
+
+
 ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand]] = {
     **dict.fromkeys(("add", "sub", "mul", "div"), _arithmetic),
     **dict.fromkeys(("min", "max"), _min_max),
@@ -367,6 +386,8 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand]] = {
     "neg": _neg,
     "inv": _inv,
     "abs": _abs,
+    **dict.fromkeys(("popc", "clz", "ctz"), _count_bits),
+    "brev": _brev,
     "cmp": _cmp,
     "cast": _cast,
     "within": _within,

@@ -75,7 +75,7 @@ class Dialect:
     device_parameters: tuple[str, ...] = ()
 
     def pointer(self, space: str) -> str:
-        """The LLVM pointer type of array memory in ``space``: global, shared, local or generic."""
+        """The LLVM pointer type of array memory in ``space``: global, shared, local, const or generic."""
         return "ptr"
 
     def function_attributes(self, emitter: FunctionEmitter) -> str:
@@ -103,10 +103,46 @@ class Dialect:
     def barrier(self, emitter: FunctionEmitter) -> None:
         raise NotImplementedError
 
+    def barrier_reduce(self, emitter: FunctionEmitter, mode: str, flag: Operand) -> Operand:
+        """A barrier that combines ``flag`` (i1): ``count`` gives an i32, ``and`` and ``or`` an i1."""
+        raise NotImplementedError
+
+    def grid_sync(self, emitter: FunctionEmitter) -> None:
+        raise NotImplementedError
+
+    def syncwarp(self, emitter: FunctionEmitter, mask: Operand) -> None:
+        raise NotImplementedError
+
+    def vote(self, emitter: FunctionEmitter, mode: str, mask: Operand, flag: Operand) -> Operand:
+        """``flag`` (i1) of the lanes of ``mask``: ``all``, ``any`` and ``eq`` give an i1, ``ballot`` an i32."""
+        raise NotImplementedError
+
+    def match(self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand) -> Operand:
+        """The lanes (i32) whose ``value``, an i32 or i64, is the own one (``any``); all of ``mask`` or 0 (``all``)."""
+        raise NotImplementedError
+
+    def activemask(self, emitter: FunctionEmitter) -> Operand:
+        raise NotImplementedError
+
+    def fence(self, emitter: FunctionEmitter, scope: str) -> None:
+        """Orders memory accesses; ``scope`` is block, device or system."""
+        raise NotImplementedError
+
+    def nanosleep(self, emitter: FunctionEmitter, duration: Operand) -> None:
+        raise NotImplementedError
+
+    def clock(self, emitter: FunctionEmitter, source: str) -> Operand:
+        """An i64: ``cycle`` of this core, ``ns`` of the machine's clock."""
+        raise NotImplementedError
+
     def shfl(
         self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand, lane: Operand, width: Operand
     ) -> Operand:
         """Exchanges ``value`` (any scalar type) within a warp; ``mode`` is idx, up, down or bfly."""
+        raise NotImplementedError
+
+    def constant(self, emitter: FunctionEmitter, data: bytes) -> Operand:
+        """The address of the read-only bytes ``data``, 16-byte aligned, of type ``pointer("const")``."""
         raise NotImplementedError
 
     def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
@@ -144,14 +180,14 @@ class Dialect:
 
     def refuse(self, instr: Instr) -> tuple[str, str, str, str] | None:
         """Why the target cannot do ``instr``, as title, found, expected and do of a diagnostic; or None."""
-        if instr.op != "atomic":
+        if instr.op not in ("atomic", "atomic_cas"):
             return None
         element = instr.type
         if isinstance(element, (Integer, Float)) and element.size >= 4:
             return None
         return (
             "unsupported atomic operation",
-            f"atomic.{instr.attrs['function']} on an array of {element.name}",
+            f"atomic.{instr.attrs.get('function', 'cas')} on an array of {element.name}",
             "an array of int32, uint32, int64, uint64, float32 or float64",
             "give the array a 32-bit or 64-bit element type",
         )

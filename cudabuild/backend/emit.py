@@ -496,6 +496,26 @@ def _shfl(e: FunctionEmitter, instr: Instr) -> Operand:
     return replace(found, signed=e.is_signed(instr.type))
 
 
+def _barrier_reduce(e: FunctionEmitter, instr: Instr) -> Operand:
+    return replace(e.dialect.barrier_reduce(e, instr.attrs["mode"], e.scalar(instr.operands[0])), nneg=True)
+
+
+def _vote(e: FunctionEmitter, instr: Instr) -> Operand:
+    mask, flag = instr.operands
+    found = e.dialect.vote(e, instr.attrs["mode"], e.integer(mask, 32), e.scalar(flag))
+    return e.integer_result(instr, found)
+
+
+def _match(e: FunctionEmitter, instr: Instr) -> Operand:
+    mask, value = instr.operands
+    if isinstance(value.type, Integer):
+        word = e.integer(value, value.type.bits)
+    else:
+        assert isinstance(value.type, Float)
+        word = e.text.emit(f"i{value.type.bits}", f"bitcast {e.scalar(value).typed} to i{value.type.bits}")
+    return e.integer_result(instr, e.dialect.match(e, instr.attrs["mode"], e.integer(mask, 32), word))
+
+
 def _jump(e: FunctionEmitter, instr: Instr) -> None:
     e.text.jump(e.label(instr.attrs["target"]))
 
@@ -516,6 +536,15 @@ _ROWS: dict[str, Row] = {
     "grid": _grid,
     "gridsize": _grid,
     "barrier": _barrier,
+    "barrier_reduce": _barrier_reduce,
+    "grid_sync": lambda e, instr: e.dialect.grid_sync(e),
+    "syncwarp": lambda e, instr: e.dialect.syncwarp(e, e.integer(instr.operands[0], 32)),
+    "vote": _vote,
+    "match": _match,
+    "activemask": lambda e, instr: e.integer_result(instr, e.dialect.activemask(e)),
+    "fence": lambda e, instr: e.dialect.fence(e, instr.attrs["scope"]),
+    "nanosleep": lambda e, instr: e.dialect.nanosleep(e, e.integer(instr.operands[0], 32)),
+    "clock": lambda e, instr: e.integer_result(instr, e.dialect.clock(e, instr.attrs["source"])),
     "shfl": _shfl,
     "jump": _jump,
     "branch": _branch,

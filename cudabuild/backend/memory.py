@@ -119,7 +119,7 @@ def _offset_bits(e: FunctionEmitter, parts: _Parts) -> int:
         return 32 if e.index_bits == 32 and all(s.type == "i32" or s.constant == 0 for s in parts.strides) else 64
     if array.ndim == 1:
         return 64
-    return 32 if e.index_bits == 32 or array.space in ("shared", "local") else 64
+    return 32 if e.index_bits == 32 or array.space in ("shared", "local", "const") else 64
 
 
 def _address(e: FunctionEmitter, parts: _Parts, indices: Sequence[Operand]) -> Operand:
@@ -235,21 +235,60 @@ def _atomic(e: FunctionEmitter, instr: Instr) -> Operand:
     return e.integer_result(instr, old) if isinstance(instr.type, Integer) else old
 
 
+#: Functions of ``atomic`` -> LLVM's operation, where it is not of that name.
+_UPDATES = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap", "nanmin": "min", "nanmax": "max"}
+
+
 def _update(e: FunctionEmitter, instr: Instr, access: Access, pointer: Operand, value: Operand) -> Operand:
     function = instr.attrs["function"]
+    opcode = _UPDATES.get(function, function)
     if isinstance(instr.type, Float):
-        if function != "add":
+        if opcode in ("min", "max"):
             return _float_min_max(e, pointer, value, function, access.align)
-        opcode = "fadd"
+        if function == "sub":  # the same rounding, and one instruction where a subtraction would be a loop
+            value = e.text.emit(value.type, f"fneg {value.typed}")
+        opcode = {"add": "fadd", "sub": "fadd"}.get(function, opcode)
     else:
         assert isinstance(instr.type, Integer)
-        opcode = "add" if function == "add" else function if instr.type.signed else "u" + function
+        opcode = "u" + opcode if opcode in ("min", "max") and not instr.type.signed else opcode
     text = f"atomicrmw {opcode} {pointer.typed}, {value.typed} {e.dialect.atomic_ordering}, align {access.align}"
     return e.text.emit(value.type, text)
 
 
+def _atomic_cas(e: FunctionEmitter, instr: Instr) -> Operand:
+    wanted, value = (_memory_value(e, operand) for operand in instr.operands[-2:])
+    access = _access(e, instr, instr.operands[1:-2], value)
+
+    def swap(pointer: Operand) -> Operand:
+        if isinstance(instr.type, Integer):
+            return _compare_and_swap(e, pointer, wanted, value, access.align)[0]
+        bits = f"i{8 * access.align}"
+        words = [e.text.emit(bits, f"bitcast {word.typed} to {bits}") for word in (wanted, value)]
+        found = _compare_and_swap(e, pointer, words[0], words[1], access.align)[0]
+        return e.text.emit(value.type, f"bitcast {found.typed} to {value.type}")
+
+    old = e.dialect.access(e, access, swap)
+    assert old is not None
+    return e.integer_result(instr, old) if isinstance(instr.type, Integer) else old
+
+
+def _compare_and_swap(
+    e: FunctionEmitter, pointer: Operand, wanted: Operand, value: Operand, align: int
+) -> tuple[Operand, Operand]:
+    """The old integer, and whether it was replaced."""
+    order = f"{e.dialect.atomic_ordering} monotonic"
+    text = f"cmpxchg {pointer.typed}, {wanted.typed}, {value.typed} {order}, align {align}"
+    pair = e.text.emit(f"{{ {value.type}, i1 }}", text)
+    found = e.text.emit(value.type, f"extractvalue {pair.typed}, 0")
+    return found, e.text.emit("i1", f"extractvalue {pair.typed}, 1")
+
+
+def _constant(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    return _made(e, instr, e.dialect.constant(e, bytes.fromhex(instr.attrs["data"])))
+
+
 def _float_min_max(e: FunctionEmitter, pointer: Operand, value: Operand, function: str, align: int) -> Operand:
-    """``array[i] = min(array[i], value)`` by Python's rule: a NaN value changes nothing, a NaN element stays."""
+    """``array[i] = min(array[i], value)``. A NaN value changes nothing; ``nan…`` replaces a NaN element."""
     text = e.text
     bits = "i32" if value.type == "float" else "i64"
     before = text.current.label
@@ -261,15 +300,14 @@ def _float_min_max(e: FunctionEmitter, pointer: Operand, value: Operand, functio
     text.start(test)
     seen = Operand(bits, f"%{text.name('seen')}")
     old = text.emit(value.type, f"bitcast {seen.typed} to {value.type}")
-    better = text.emit("i1", f"fcmp {'olt' if function == 'min' else 'ogt'} {value.typed}, {old.text}")
+    better = text.emit("i1", f"fcmp {'olt' if function.endswith('min') else 'ogt'} {value.typed}, {old.text}")
+    if function.startswith("nan"):
+        gap = text.emit("i1", f"fcmp uno {old.typed}, {old.text}")
+        number = text.emit("i1", f"fcmp ord {value.typed}, {value.text}")
+        better = text.emit("i1", f"or {better.typed}, {text.emit('i1', f'and {gap.typed}, {number.text}').text}")
     text.branch(better, swap, done)
     text.start(swap)
-    order = f"{e.dialect.atomic_ordering} monotonic"
-    pair = text.emit(
-        f"{{ {bits}, i1 }}", f"cmpxchg {pointer.typed}, {seen.typed}, {wanted.typed} {order}, align {align}"
-    )
-    found = text.emit(bits, f"extractvalue {pair.typed}, 0")
-    won = text.emit("i1", f"extractvalue {pair.typed}, 1")
+    found, won = _compare_and_swap(e, pointer, seen, wanted, align)
     text.branch(won, done, test)
     loop = next(block for block in text.blocks if block.label == test)
     loop.phis.append(f"  {seen.text} = phi {bits} [ {first.text}, %{before} ], [ {found.text}, %{swap} ]")
@@ -287,5 +325,7 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand] |
     "shared": _shared,
     "local": _local,
     "dynamic_shared": _dynamic_shared,
+    "constant": _constant,
     "atomic": _atomic,
+    "atomic_cas": _atomic_cas,
 }

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
-from cudabuild.backend.text import Operand, float_literal, int_literal
+from cudabuild.backend.grid_sync import emit_grid_sync
+from cudabuild.backend.text import Operand, constant_global, float_literal, int_literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ __all__ = ["NvptxDialect"]
 _LIMITS = {
     "tid.x": 1023, "tid.y": 1023, "tid.z": 63, "ntid.x": 1024, "ntid.y": 1024, "ntid.z": 64,
     "ctaid.x": 2**31 - 2, "ctaid.y": 65534, "ctaid.z": 65534,
-    "nctaid.x": 2**31 - 1, "nctaid.y": 65535, "nctaid.z": 65535, "laneid": 31,
+    "nctaid.x": 2**31 - 1, "nctaid.y": 65535, "nctaid.z": 65535, "laneid": 31, "lanemask_lt": 2**31 - 1,
 }  # fmt: skip
 
 #: Functions that LLVM selects itself, exactly as libdevice defines them.
@@ -40,6 +41,11 @@ _FAST = {
 
 _BITS = {"half": 16, "float": 32, "double": 64}
 
+_SPACES = {"global": "ptr addrspace(1)", "shared": "ptr addrspace(3)", "const": "ptr addrspace(4)"}
+
+_FENCES = {"block": "cta", "device": "gl", "system": "sys"}
+_CLOCKS = {"cycle": "clock64", "ns": "globaltimer"}
+
 
 class NvptxDialect(Dialect):
     """NVIDIA GPUs. What a module may hold does not depend on the target: all from sm_75 on select the same set."""
@@ -51,7 +57,7 @@ class NvptxDialect(Dialect):
     atomic_ordering = 'syncscope("device") monotonic'
 
     def pointer(self, space: str) -> str:
-        return {"global": "ptr addrspace(1)", "shared": "ptr addrspace(3)"}.get(space, "ptr")
+        return _SPACES.get(space, "ptr")
 
     def function_attributes(self, emitter: FunctionEmitter) -> str:
         ftz = ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"' if emitter.options["fastmath"] else ""
@@ -68,11 +74,45 @@ class NvptxDialect(Dialect):
     def sreg(self, emitter: FunctionEmitter, register: str) -> Operand:
         low = 1 if register.startswith("n") else 0
         attributes = f"range(i32 {low}, {int_literal(_LIMITS[register] + 1, 32).text})"
+        if register == "lanemask_lt":  # its limit + 1 is no i32
+            return emitter.text.call("i32", "llvm.nvvm.read.ptx.sreg.lanemask.lt", nneg=True)
         name = f"llvm.nvvm.read.ptx.sreg.{register}"
         return emitter.text.call("i32", name, attributes=attributes, nneg=True)
 
     def barrier(self, emitter: FunctionEmitter) -> None:
         emitter.text.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", int_literal(0, 32))
+
+    def barrier_reduce(self, emitter: FunctionEmitter, mode: str, flag: Operand) -> Operand:
+        kind, name = ("i32", "popc") if mode == "count" else ("i1", mode)
+        return emitter.text.call(kind, f"llvm.nvvm.barrier.cta.red.{name}.aligned.all", int_literal(0, 32), flag)
+
+    def grid_sync(self, emitter: FunctionEmitter) -> None:
+        emit_grid_sync(self, emitter)
+
+    def syncwarp(self, emitter: FunctionEmitter, mask: Operand) -> None:
+        emitter.text.call("void", "llvm.nvvm.bar.warp.sync", mask)
+
+    def vote(self, emitter: FunctionEmitter, mode: str, mask: Operand, flag: Operand) -> Operand:
+        name = "uni" if mode == "eq" else mode
+        return emitter.text.call("i32" if mode == "ballot" else "i1", f"llvm.nvvm.vote.{name}.sync", mask, flag)
+
+    def match(self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand) -> Operand:
+        if mode == "any":
+            return emitter.text.call("i32", f"llvm.nvvm.match.any.sync.{value.type}", mask, value)
+        pair = emitter.text.call("{ i32, i1 }", f"llvm.nvvm.match.all.sync.{value.type}p", mask, value)
+        return emitter.text.emit("i32", f"extractvalue {pair.typed}, 0")
+
+    def activemask(self, emitter: FunctionEmitter) -> Operand:
+        return emitter.text.call("i32", "llvm.nvvm.activemask")
+
+    def fence(self, emitter: FunctionEmitter, scope: str) -> None:
+        emitter.text.call("void", f"llvm.nvvm.membar.{_FENCES[scope]}")
+
+    def nanosleep(self, emitter: FunctionEmitter, duration: Operand) -> None:
+        emitter.text.call("void", "llvm.nvvm.nanosleep", duration)
+
+    def clock(self, emitter: FunctionEmitter, source: str) -> Operand:
+        return emitter.text.call("i64", f"llvm.nvvm.read.ptx.sreg.{_CLOCKS[source]}")
 
     def shfl(
         self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand, lane: Operand, width: Operand
@@ -116,6 +156,9 @@ class NvptxDialect(Dialect):
         # of the address, and without it wide shared loads are lost (up to 1.7 x on a tiled matrix product).
         module.text.globals[name] = f"@{name} = internal addrspace(3) global [{count} x {memory_type}] poison, align 16"
         return Operand("ptr addrspace(3)", f"@{name}")
+
+    def constant(self, emitter: FunctionEmitter, data: bytes) -> Operand:
+        return constant_global(emitter.module.text, emitter.module.symbol, data, "ptr addrspace(4)", "addrspace(4)")
 
     def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
         module = emitter.module

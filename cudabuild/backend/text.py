@@ -12,7 +12,7 @@ import re
 import struct
 from dataclasses import dataclass
 
-__all__ = ["FunctionText", "ModuleText", "Operand", "float_literal", "int_literal"]
+__all__ = ["FunctionText", "ModuleText", "Operand", "constant_global", "float_literal", "int_literal"]
 
 
 _DEFINED = re.compile(r"^(?:define|declare) .*?@([\w.]+)\(", re.MULTILINE)
@@ -213,3 +213,17 @@ class ModuleText:
         parts += [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self.named_metadata.items()]
         parts += [f"!{number} = {text}" for text, number in self.metadata.items()]
         return "\n".join(parts) + "\n"
+
+
+def constant_global(module: ModuleText, symbol: str, data: bytes, pointer: str, space: str = "") -> Operand:
+    """A pointer of type ``pointer`` to the read-only bytes ``data``, 16-byte aligned; equal bytes share one global."""
+    text = "".join(f"\\{byte:02X}" for byte in data)
+    value = f"[{len(data)} x i8] " + (f'c"{text}"' if any(data) else "zeroinitializer")
+    body = f"internal {space + ' ' if space else ''}unnamed_addr constant {value}, align 16"
+    number = len(module.globals)
+    for name, line in module.globals.items():
+        if line == f"@{name} = {body}":
+            return Operand(pointer, f"@{name}")
+    name = f"{symbol}_constant{number}"
+    module.globals[name] = f"@{name} = {body}"
+    return Operand(pointer, f"@{name}")

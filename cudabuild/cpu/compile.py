@@ -118,7 +118,7 @@ def _written_parameters(function: Function) -> frozenset[int]:
     written: set[int] = set()
     for one in [*function.callees, function]:
         for instr in one.instructions():
-            if instr.op not in ("store", "atomic"):
+            if instr.op not in ("store", "atomic", "atomic_cas"):
                 continue
             array = instr.operands[0]
             while isinstance(array, Instr) and array.op == "view":

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
-from cudabuild.backend.text import Operand
+from cudabuild.backend.text import Operand, constant_global
 from cudabuild.cpu.abi import BLOCK, WARP, Slot
 from cudabuild.cpu.math import emit_math
 from cudabuild.cpu.schedule import THREAD, UNIFORM, Plan, load_field, load_uniform
@@ -134,8 +134,12 @@ class HostDialect(Dialect):
     # -- threads
 
     def sreg(self, emitter: FunctionEmitter, register: str) -> Operand:
-        if register == "laneid":
-            return emitter.text.emit("i32", f"and i32 %thread, {WARP - 1}", nneg=True)
+        if register in ("laneid", "lanemask_lt"):
+            lane = emitter.text.emit("i32", f"and i32 %thread, {WARP - 1}", nneg=True)
+            if register == "laneid":
+                return lane
+            bit = emitter.text.emit("i32", f"shl nuw i32 1, {lane.text}")
+            return emitter.text.emit("i32", f"add {bit.typed}, -1", nneg=True)
         return Operand("i32", f"%{register}", nneg=True)
 
     def barrier(self, emitter: FunctionEmitter) -> None:
@@ -168,7 +172,19 @@ class HostDialect(Dialect):
     def _put(self, emitter: FunctionEmitter, name: str, lane: Operand, value: Operand) -> None:
         emitter.text.do(f"store {value.typed}, {self._slot(emitter, name, lane).typed}")
 
+    def fence(self, emitter: FunctionEmitter, scope: str) -> None:
+        # The threads of a block run on one core: only the compiler could reorder what they see.
+        emitter.text.do("fence syncscope(\"singlethread\") seq_cst" if scope == "block" else "fence seq_cst")
+
+    def clock(self, emitter: FunctionEmitter, source: str) -> Operand:
+        if source == "cycle":
+            return emitter.text.call("i64", "llvm.readcyclecounter")
+        return emitter.text.call("i64", "schedule.nanoseconds")
+
     # -- memory
+
+    def constant(self, emitter: FunctionEmitter, data: bytes) -> Operand:
+        return constant_global(emitter.module.text, emitter.module.symbol, data, "ptr")
 
     def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
         assert self._layout is not None

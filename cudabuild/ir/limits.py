@@ -30,6 +30,14 @@ def leaf_interval(value: Value, function: Function, index_width: int, launch_bou
     assert isinstance(value, Instr)
     if value.op == "const":
         return value.attrs["value"], value.attrs["value"]
+    if value.op in ("popc", "clz", "ctz"):
+        operand = value.operands[0].type
+        assert isinstance(operand, Integer)
+        return 0, operand.bits
+    if value.op == "barrier_reduce":
+        return 0, 1024 if launch_bounds is None else min(1024, launch_bounds)
+    if value.op == "clock":
+        return 0, (1 << 63) - 1
     if value.op == "sreg":
         return _register(value.attrs["register"], launch_bounds)
     if value.op in ("grid", "gridsize"):
@@ -46,7 +54,7 @@ def leaf_interval(value: Value, function: Function, index_width: int, launch_bou
 
 def _extent(dim: Instr, index_width: int) -> Interval | None:
     array = dim.operands[0]
-    if isinstance(array, Instr) and array.op in ("shared", "local"):
+    if isinstance(array, Instr) and array.op in ("shared", "local", "constant"):
         extent = array.attrs["shape"][dim.attrs["axis"]]
         return extent, extent
     if isinstance(array, Instr) and array.op == "view":
@@ -56,8 +64,8 @@ def _extent(dim: Instr, index_width: int) -> Interval | None:
 
 
 def _register(name: str, launch_bounds: int | None) -> Interval:
-    if name == "laneid":
-        return 0, 31
+    if name in ("laneid", "lanemask_lt"):
+        return 0, 31 if name == "laneid" else _INT32[1]
     register, _, axis = name.partition(".")
     block = _block(axis, launch_bounds)
     return {

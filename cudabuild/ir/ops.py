@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["OPS", "Effect", "OpSpec"]
+__all__ = ["ATOMICS", "MATH", "OPS", "Effect", "OpSpec"]
 
 
 class Effect:
@@ -58,6 +58,10 @@ _TABLE = (
     OpSpec("neg", 1, _PURE, (), "negation, integer or float"),
     OpSpec("inv", 1, _PURE, (), "bitwise complement; logical not for bool"),
     OpSpec("abs", 1, _PURE, (), "absolute value; the smallest signed integer stays itself"),
+    OpSpec("popc", 1, _PURE, (), "the number of bits set in an integer: an int32"),
+    OpSpec("clz", 1, _PURE, (), "the number of zero bits above the highest one, all of them for 0: an int32"),
+    OpSpec("ctz", 1, _PURE, (), "the number of zero bits below the lowest one, all of them for 0: an int32"),
+    OpSpec("brev", 1, _PURE, (), "an integer with its bits in reverse order"),
     OpSpec("cmp", 2, _PURE, ("predicate",), "eq ne lt le gt ge; operands of one type; a NaN makes all but ne false"),
     OpSpec("select", 3, _PURE, (), "operand 1 if operand 0 (bool) else operand 2"),
     OpSpec("cast", 1, _PURE, (), "conversion between scalar types, defined for every value; to bool: != 0"),
@@ -84,13 +88,64 @@ _TABLE = (
     OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),
     OpSpec("dynamic_shared", 0, _PURE, (), "the dynamic shared memory as a 1-d array of the result's dtype"),
     OpSpec(
-        "atomic", -1, Effect.WRITE, ("function",), "add, min, max on an element: array, indices, value; the old value"
+        "constant",
+        0,
+        _PURE,
+        ("shape", "data"),
+        "a read-only array in constant memory; ``data`` holds its elements in C order, as the bytes of memory in hex",
+    ),
+    OpSpec(
+        "atomic", -1, Effect.WRITE, ("function",), "array, indices, value: updates an element; the old one. See ATOMICS"
+    ),
+    OpSpec(
+        "atomic_cas",
+        -1,
+        Effect.WRITE,
+        (),
+        "array, indices, compare, value: stores ``value`` if the element has the bits of ``compare``; the old element",
     ),
     # threads
-    OpSpec("sreg", 0, _PURE, ("register",), "tid.x … ntid.x … ctaid.x … nctaid.z, laneid: an int32, not negative"),
+    OpSpec(
+        "sreg",
+        0,
+        _PURE,
+        ("register",),
+        "tid.x … ntid.x … ctaid.x … nctaid.z, laneid, lanemask_lt: an int32, not negative",
+    ),
+    OpSpec("clock", 0, Effect.READ, ("source",), "an int64 that counts up: 'cycle' of this core, 'ns' of the machine"),
+    OpSpec("nanosleep", 1, Effect.WRITE, (), "pauses the thread for about a uint32 of nanoseconds; lets others run"),
+    OpSpec(
+        "fence", 0, Effect.WRITE, ("scope",), "orders this thread's accesses as seen by its block, device or system"
+    ),
     OpSpec("grid", 0, _PURE, ("axis",), "ctaid * ntid + tid along ``axis``: an int64, not negative"),
     OpSpec("gridsize", 0, _PURE, ("axis",), "nctaid * ntid along ``axis``: an int64, positive"),
     OpSpec("barrier", 0, Effect.SYNC, (), "waits for the live threads of the block"),
+    OpSpec(
+        "barrier_reduce",
+        1,
+        Effect.SYNC,
+        ("mode",),
+        "a barrier that also combines a bool of each live thread: 'count' of the true ones (int32), 'and', 'or' (bool)",
+    ),
+    OpSpec("grid_sync", 0, Effect.SYNC, (), "waits for the live threads of all blocks of a cooperative launch"),
+    OpSpec("syncwarp", 1, Effect.SYNC, (), "waits for the live lanes of a mask (uint32)"),
+    OpSpec(
+        "vote",
+        2,
+        Effect.SYNC,
+        ("mode",),
+        "mask (uint32), bool: whether it is true in 'all' or 'any' of the lanes, or alike in all ('eq'): a bool; or "
+        "the lanes where it is true ('ballot'): a uint32",
+    ),
+    OpSpec(
+        "match",
+        2,
+        Effect.SYNC,
+        ("mode",),
+        "mask (uint32), value (32 or 64 bits): the lanes whose value has the same bits ('any'), or the mask if all "
+        "have the same, else 0 ('all'): a uint32",
+    ),
+    OpSpec("activemask", 0, Effect.SYNC, (), "the lanes that happen to be here together: a uint32"),
     OpSpec(
         "shfl", 4, Effect.SYNC, ("mode",), "warp shuffle: mask (uint32), value, delta or lane (int32), width (int32)"
     ),
@@ -101,6 +156,17 @@ _TABLE = (
 )
 
 OPS: dict[str, OpSpec] = {spec.name: spec for spec in _TABLE}
+
+#: Functions of the ``atomic`` operation -> what their element must be: any number, an integer or an unsigned one.
+#:
+#: ``inc`` is ``0 if old >= value else old + 1``, ``dec`` is ``value if old == 0 or old > value else old - 1``.
+#: ``min`` and ``max`` of floats leave a NaN element and ignore a NaN value; ``nanmin`` and ``nanmax`` replace a NaN
+#: element.
+ATOMICS: dict[str, str] = {
+    **dict.fromkeys(("add", "sub", "min", "max", "nanmin", "nanmax", "exch"), "number"),
+    **dict.fromkeys(("and", "or", "xor"), "integer"),
+    **dict.fromkeys(("inc", "dec"), "unsigned"),
+}
 
 #: Functions of the ``math`` operation -> number of operands. Operands and result are of one float type, except
 #: that ``ldexp`` and ``powi`` take an int32 second.

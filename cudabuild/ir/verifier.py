@@ -6,15 +6,25 @@ A failure is a fault of ours, never the user's: it raises AssertionError with th
 
 from __future__ import annotations
 
+from math import prod
+
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
-from cudabuild.ir.ops import MATH, OPS
-from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple
+from cudabuild.ir.ops import ATOMICS, MATH, OPS
+from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple, Type, bool_, int32, int64, uint32
 
 __all__ = ["verify_function"]
 
 _SAME = frozenset(("within", "add", "sub", "mul", "min", "max", "div", "fmod", "floordiv", "mod", "and", "or", "xor"))
 _FLOAT_ONLY = frozenset(("div", "fmod"))
 _BITWISE = frozenset(("and", "or", "xor"))
+_COUNTS = frozenset(("popc", "clz", "ctz"))
+
+#: Rendez-vous operations -> the types that their operands must have (None: see the code), and the result's per mode.
+_TOGETHER: dict[str, tuple[tuple[Type | None, ...], dict[str, Type]]] = {
+    "barrier_reduce": ((bool_,), {"count": int32, "and": bool_, "or": bool_}),
+    "vote": ((uint32, bool_), {"all": bool_, "any": bool_, "eq": bool_, "ballot": uint32}),
+    "match": ((uint32, None), {"any": uint32, "all": uint32}),
+}
 
 
 def verify_function(function: Function) -> None:
@@ -108,8 +118,27 @@ class _Verifier:
         elif instr.op == "item":
             if not isinstance(kinds[0], Tuple) or kinds[0].elements[instr.attrs["index"]] != instr.type:
                 self._fail(instr, f"of {kinds[0]} to {instr.type}")
-        elif instr.op in ("load", "store", "atomic"):
+        elif instr.op in ("load", "store", "atomic", "atomic_cas"):
             self._check_access(instr)
+        elif instr.op in _TOGETHER:
+            self._check_together(instr, kinds)
+        elif instr.op in _COUNTS or instr.op == "brev":
+            if not isinstance(kinds[0], Integer) or instr.type != (int32 if instr.op in _COUNTS else kinds[0]):
+                self._fail(instr, f"of {kinds[0]} to {instr.type}")
+        elif instr.op in ("nanosleep", "syncwarp"):
+            if kinds[0] != uint32:
+                self._fail(instr, f"of {kinds[0]}")
+        elif instr.op == "activemask":
+            if instr.type != uint32:
+                self._fail(instr, f"to {instr.type}")
+        elif instr.op == "clock":
+            if instr.attrs["source"] not in ("cycle", "ns") or instr.type != int64:
+                self._fail(instr, f"{instr.attrs['source']} to {instr.type}")
+        elif instr.op == "fence":
+            if instr.attrs["scope"] not in ("block", "device", "system"):
+                self._fail(instr, f"of {instr.attrs['scope']}")
+        elif instr.op == "constant":
+            self._check_constant(instr)
         elif instr.op == "branch":
             if not isinstance(kinds[0], Boolean):
                 self._fail(instr, f"on {kinds[0]}")
@@ -139,14 +168,45 @@ class _Verifier:
         if not isinstance(array, Array):
             self._fail(instr, f"on {array}")
             return
-        has_value = instr.op != "load"
-        indices = instr.operands[1 : -1 if has_value else None]
+        values = {"load": 0, "atomic_cas": 2}.get(instr.op, 1)
+        indices = instr.operands[1 : len(instr.operands) - values]
         if len(indices) != array.ndim or not all(isinstance(i.type, Integer) for i in indices):
             self._fail(instr, f"{[i.type for i in indices]} as indices of {array}")
-        if has_value and instr.operands[-1].type != array.dtype:
-            self._fail(instr, f"a value of {instr.operands[-1].type} into {array}")
+        for value in instr.operands[len(instr.operands) - values :]:
+            if value.type != array.dtype:
+                self._fail(instr, f"a value of {value.type} into {array}")
         if instr.op != "store" and instr.type != array.dtype:
             self._fail(instr, f"{instr.type} from {array}")
+        if instr.op == "atomic":
+            wanted = ATOMICS.get(instr.attrs["function"])
+            dtype = array.dtype
+            fits = {
+                "number": isinstance(dtype, (Integer, Float)),
+                "integer": isinstance(dtype, Integer),
+                "unsigned": isinstance(dtype, Integer) and not dtype.signed,
+            }
+            if wanted is None or not fits[wanted]:
+                self._fail(instr, f"{instr.attrs['function']} on {array}")
+
+    def _check_together(self, instr: Instr, kinds: list[Type]) -> None:
+        wanted, results = _TOGETHER[instr.op]
+        mode = instr.attrs["mode"]
+        if any(want not in (None, kind) for want, kind in zip(wanted, kinds, strict=True)):
+            self._fail(instr, f"{mode} of {kinds}")
+        if instr.type != results.get(mode):
+            self._fail(instr, f"{mode} to {instr.type}")
+        value = kinds[-1]
+        if instr.op == "match" and not (isinstance(value, (Integer, Float)) and value.bits >= 32):
+            self._fail(instr, f"{mode} of {value}")
+
+    def _check_constant(self, instr: Instr) -> None:
+        array = instr.type
+        if not (isinstance(array, Array) and array.readonly and array.layout == "C"):
+            self._fail(instr, f"of {array}")
+            return
+        count = prod(instr.attrs["shape"])
+        if len(instr.attrs["shape"]) != array.ndim or len(instr.attrs["data"]) != 2 * count * array.dtype.size:
+            self._fail(instr, f"{len(instr.attrs['data'])} digits for {instr.attrs['shape']} of {array}")
 
     def _check_dominance(self) -> None:
         """Every operand is defined on every path to its use."""
