@@ -25,8 +25,8 @@ __all__ = ["DEFAULTS", "LINE", "Check", "check_live", "default_values", "effecti
 #: The name under which a function's parameter defaults are kept; no Python name is spelled like it.
 DEFAULTS = "(defaults)"
 
-#: The name under which the kernel's first line is kept: the branches of an ``if`` may define kernels of one name with the
-#: same free values. The lines of other functions are in the texts of the names that lead to them.
+#: The name under which the kernel's first line is kept: the branches of an ``if`` may define kernels of one name,
+#: with the same free values. The lines of other functions are in the texts of the names that lead to them.
 LINE = "(line)"
 
 
