@@ -28,7 +28,9 @@ __all__ = [
     "MISSING",
     "describe_value",
     "find_function",
+    "find_member",
     "function_identity",
+    "is_passage",
     "is_unresolved",
     "module_name",
     "options_text",
@@ -66,8 +68,8 @@ def resolve_name(function: FunctionType, chain: Sequence[str]) -> tuple[Any, int
     """
     value = _find_root(function, chain[0])
     used = 1
-    while used < len(chain) and value is not MISSING and _is_passage(value):
-        value = _find_member(value, chain[used])
+    while used < len(chain) and value is not MISSING and is_passage(value):
+        value = find_member(value, chain[used])
         used += 1
     return value, used
 
@@ -94,7 +96,7 @@ def _find_root(function: FunctionType, name: str) -> Any:
 _STOPS = (FunctionType, BuiltinFunctionType, Type, KernelName, Dim3, tuple, list, dict)
 
 
-def _is_passage(value: Any) -> bool:
+def is_passage(value: Any) -> bool:
     """Whether an attribute of ``value`` is a name to follow, rather than an operation on a value."""
     kind = type(value)
     if kind in _SIMPLE or isinstance(value, _STOPS):
@@ -104,7 +106,8 @@ def _is_passage(value: Any) -> bool:
     return not _is_numpy(kind) and not _is_enum_member(value) and find_function(value) is None
 
 
-def _find_member(value: Any, name: str) -> Any:
+def find_member(value: Any, name: str) -> Any:
+    """What ``value.name`` holds, or ``MISSING``; no property of a plain object is run."""
     if isinstance(value, (ModuleType, type)):
         try:
             return getattr(value, name)
@@ -138,11 +141,11 @@ def find_function(value: Any) -> tuple[FunctionType, KernelDefinition | None] | 
     else:
         if isinstance(value, (type, ModuleType)) or type(value) in _SIMPLE or _is_numpy(type(value)):
             return None
-        definition = _find_member(value, "definition")
+        definition = find_member(value, "definition")
     if isinstance(definition, KernelDefinition):
         function = definition.function
         return (function, definition) if isinstance(function, FunctionType) else None
-    function = _find_member(value, "py_func")
+    function = find_member(value, "py_func")
     return (function, None) if isinstance(function, FunctionType) else None
 
 

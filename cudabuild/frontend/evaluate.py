@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import builtins
-import enum
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from cudabuild.definition import KernelDefinition
@@ -16,6 +15,7 @@ from cudabuild.frontend.impl import arrays, operators, threads
 from cudabuild.frontend.impl.casts import cast_to
 from cudabuild.frontend.impl.registry import find_rule, supported_members
 from cudabuild.frontend.iteration import ITERATION
+from cudabuild.frontend.objects import find_attribute
 from cudabuild.frontend.operands import (
     Conflict,
     NoneOperand,
@@ -30,7 +30,7 @@ from cudabuild.frontend.operands import (
 )
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Value
-from cudabuild.lang.name import Dim3, KernelName, Namespace
+from cudabuild.lang.name import Dim3, KernelName
 from cudabuild.types import Array, Scalar, scalar_by_name, uint64
 
 __all__ = ["FreeNames", "evaluate", "operand_of_object"]
@@ -170,29 +170,13 @@ def _attribute(context: Context, instr: HirInstr, operands: list[Any], free: Fre
     if isinstance(base, Static):
         if isinstance(base.value, Dim3):
             return _dim3(context, base.value, name)
-        if isinstance(base.value, (ModuleType, Namespace, type, enum.Enum)) or hasattr(base.value, name):
-            return _static_attribute(context, base.value, name)
+        return operand_of_object(context, find_attribute(instr, base.value, name, free.locals))
     raise Refusal(
         f"no attribute {name!r} here",
         found=f"attribute {name!r} of {describe(base)}",
         expected="an attribute of an array, a module or a class",
         do="pass what it holds as an argument of the kernel",
     )
-
-
-def _static_attribute(context: Context, value: Any, name: str) -> Operand:
-    try:
-        found = getattr(value, name)
-    except AttributeError:
-        what = describe(Static(value))
-        near = nearest_name(name, dir(value))
-        raise Refusal(
-            f"{what} has no attribute {name!r}",
-            found=f"attribute {name!r} of {what}",
-            expected="a name that it defines",
-            do=f"did you mean {near!r}?" if near else "check the spelling, or pass the value as an argument",
-        ) from None
-    return operand_of_object(context, found)
 
 
 def _dim3(context: Context, value: Dim3, name: str) -> Operand:
@@ -339,6 +323,24 @@ def _truth(context: Context, instr: HirInstr, operands: list[Any], free: FreeNam
     return context.truth(operands[0])
 
 
+def _raise(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    exception = instr.attrs.get("exception")
+    if exception is None:
+        (operand,) = operands
+        kind = operand.value if isinstance(operand, Static) else None
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise Refusal(
+                "raise of something that is not an exception class",
+                found=describe(operand),
+                expected="an exception class, or a call of one",
+                do='write raise ValueError("what is wrong")',
+                operand=0,
+            )
+        exception = f"{kind.__module__}:{kind.__qualname__}"
+    context.emit("raise", none, exception=exception, message=instr.attrs["message"])
+    return NoneOperand()
+
+
 def _poison(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
     return Poison()
 
@@ -362,6 +364,7 @@ _HANDLERS: dict[str, Any] = {
     "compare": _compare,
     "logical": _logical,
     "truth": _truth,
+    "raise": _raise,
     "poison": _poison,
     "undef": _undef,
 }

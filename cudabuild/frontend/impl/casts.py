@@ -14,12 +14,13 @@ from cudabuild.frontend.operands import Operand, Static, describe
 from cudabuild.types import Scalar, scalar_by_name
 from cudabuild.types.type import scalar_names
 
-__all__ = ["cast_to", "scalar_type_of"]
+__all__ = ["cast_to", "find_scalar_type", "scalar_type_of"]
 
 _NUMPY_SCALARS = {
     numpy.bool_: "bool",
     **{getattr(numpy, name): name for name in scalar_names() if name not in ("bool", "int", "float")},
 }
+_PYTHON_SCALARS = {int: "int64", float: "float64", bool: "bool"}
 
 
 def cast_to(context: Context, kind: Scalar, operands: Any) -> Operand:
@@ -46,24 +47,25 @@ for _class, _name in _NUMPY_SCALARS.items():
     _register(_kind, _class)
 
 
+def find_scalar_type(value: Any) -> Scalar | None:
+    """The type that ``float32``, ``np.float32``, ``np.dtype("f4")``, ``"float32"`` or ``float`` names, or None."""
+    if isinstance(value, Scalar):
+        return value
+    name = None
+    if isinstance(value, str):
+        name = value
+    elif isinstance(value, type):
+        name = _PYTHON_SCALARS.get(value) or _NUMPY_SCALARS.get(value)
+    elif isinstance(value, numpy.dtype):
+        name = value.name
+    return scalar_by_name(name) if name else None
+
+
 def scalar_type_of(operand: Operand) -> Scalar:
     """The element type that an argument such as ``float32``, ``np.float32`` or ``"float32"`` names."""
-    if isinstance(operand, Static):
-        value = operand.value
-        if isinstance(value, Scalar):
-            return value
-        name = None
-        if isinstance(value, str):
-            name = value
-        elif value in (int, float, bool):
-            name = {int: "int64", float: "float64", bool: "bool"}[value]
-        elif isinstance(value, type) and value in _NUMPY_SCALARS:
-            name = _NUMPY_SCALARS[value]
-        elif isinstance(value, numpy.dtype):
-            name = value.name
-        kind = scalar_by_name(name) if name else None
-        if kind is not None:
-            return kind
+    kind = find_scalar_type(operand.value) if isinstance(operand, Static) else None
+    if kind is not None:
+        return kind
     raise Refusal(
         "not an element type",
         found=describe(operand),

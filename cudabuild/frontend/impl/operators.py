@@ -9,6 +9,7 @@ from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.folding import fold_binary, fold_compare, wrap_integer
+from cudabuild.frontend.objects import are_equal
 from cudabuild.frontend.operands import (
     NoneOperand,
     Operand,
@@ -243,7 +244,7 @@ def compare(context: Context, operator: str, left: Operand, right: Operand) -> O
             do="compare with each element: x == a or x == b",
         )
     if isinstance(left, Static) and isinstance(right, Static) and operator in ("==", "!="):
-        return context.const((left.value == right.value) == (operator == "=="), bool_)
+        return context.const(are_equal(left.value, right.value) == (operator == "=="), bool_)
     first, second = context.elements(left), context.elements(right)
     if first is not None and second is not None and operator in ("==", "!="):
         return _compare_tuples(context, operator, first, second)
@@ -260,7 +261,7 @@ def _identity(context: Context, operator: str, left: Operand, right: Operand) ->
     if isinstance(left, NoneOperand) or isinstance(right, NoneOperand):
         same = isinstance(left, NoneOperand) and isinstance(right, NoneOperand)
     elif isinstance(left, Static) and isinstance(right, Static):
-        same = left.value is right.value
+        same = are_equal(left.value, right.value)
     else:
         equal = "==" if operator == "is" else "!="
         raise Refusal(

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that exist at compile time only: their attributes (``config.N``, ``Color.RED.value``), and their equality.
+
+An attribute is followed only where the fingerprint knows what it leads to, so that no value enters a kernel unseen: by
+the dotted name itself (``fingerprint/values.py`` follows the same steps), or because the object is known as a whole.
+``c = Config; c.N`` is neither: the fingerprint holds ``Config`` by its name only. Equality is that of values that the
+fingerprint holds, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from types import ModuleType
+from typing import Any
+
+from cudabuild.errors import nearest_name
+from cudabuild.fingerprint.values import MISSING, describe_value, find_member, is_passage, is_unresolved
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl.casts import find_scalar_type
+from cudabuild.frontend.operands import Static, describe
+from cudabuild.ir.hir import HirInstr
+from cudabuild.lang.name import KernelName, Namespace
+from cudabuild.types import Type
+
+__all__ = ["are_equal", "find_attribute"]
+
+#: Modules whose names always mean the same.
+_FIXED_MODULES = frozenset({"math", "cmath", "operator", "numpy", "cudabuild", "builtins"})
+_ENUM_FACTS = ("name", "value")
+_ARRAY_FACTS = ("shape", "size", "ndim", "itemsize", "dtype")
+
+
+def find_attribute(instr: HirInstr, value: Any, name: str, local_names: tuple[str, ...]) -> Any:
+    """What ``value.name`` is.
+
+    Args:
+        instr: the attribute operation; its node tells how the object was named.
+        value: the object.
+        name: the attribute.
+        local_names: the names that the function binds.
+
+    Raises:
+        Refusal: there is none, or none whose value the kernel's fingerprint would hold.
+    """
+    if _is_known_whole(value, name):
+        return _member(value, name)
+    if is_passage(value):
+        if not _is_dotted_name(instr.nodes[0], local_names):
+            raise Refusal(
+                f"attribute {name!r} through a variable",
+                found=f"attribute {name!r} of {describe(Static(value))}",
+                expected="the dotted name of a global: a kernel's constants are found by their names",
+                do=f"write the object's own name, such as config.{name}, or keep the value in a global",
+                operand=0,
+            )
+        return _member(value, name)
+    raise Refusal(
+        f"no attribute {name!r} here",
+        found=f"attribute {name!r} of {describe(Static(value))}",
+        expected="an attribute of an array, a module or a class",
+        do="pass what it holds as an argument of the kernel",
+    )
+
+
+def _is_known_whole(value: Any, name: str) -> bool:
+    """Whether an object's own text in the fingerprint says what its attribute is."""
+    if isinstance(value, (Namespace, KernelName, Type)):
+        return True
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] in _FIXED_MODULES
+    if isinstance(value, enum.EnumMeta):
+        return name in value.__members__
+    if isinstance(value, enum.Enum):
+        return name in _ENUM_FACTS
+    kind = type(value)
+    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+        return name in _ARRAY_FACTS
+    return kind.__module__.partition(".")[0] == "numpy" and not hasattr(value, "__array_interface__")
+
+
+def _is_dotted_name(node: ast.AST, local_names: tuple[str, ...]) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id not in local_names
+
+
+def _member(value: Any, name: str) -> Any:
+    found = find_member(value, name) if is_passage(value) else getattr(value, name, MISSING)
+    if found is not MISSING:
+        return found
+    what = describe(Static(value))
+    if hasattr(type(value), name):
+        raise Refusal(
+            f"attribute {name!r} is computed by code",
+            found=f"attribute {name!r} of {what}",
+            expected="a value that the object holds: no code of the object runs while a kernel is compiled",
+            do="assign it to a global, and use that",
+        )
+    near = nearest_name(name, dir(value))
+    raise Refusal(
+        f"{what} has no attribute {name!r}",
+        found=f"attribute {name!r} of {what}",
+        expected="a name that it defines",
+        do=f"did you mean {near!r}?" if near else "check the spelling, or pass the value as an argument",
+    )
+
+
+def are_equal(left: Any, right: Any) -> bool:
+    """Whether two compile-time objects are equal; a type equals its other spellings (``x.dtype == np.float32``).
+
+    Raises:
+        Refusal: one of them is no value that the kernel's fingerprint would hold.
+    """
+    if isinstance(left, Type) or isinstance(right, Type):
+        first, second = find_scalar_type(left), find_scalar_type(right)
+        return first is not None and first == second
+    for value in (left, right):
+        if is_unresolved(describe_value(value)) or hasattr(value, "__array_interface__"):
+            raise Refusal(
+                "comparison of objects",
+                found=describe(Static(value)),
+                expected="numbers, strings, types, or members of an Enum",
+                do="compare numbers or names that stand for the objects",
+            )
+    return bool(left == right)
