@@ -10,8 +10,7 @@ For ::
 
 Conditions made of ``and``, ``or``, ``inv``, ``select`` and phis of bools are taken apart. A fact speaks of the values
 that a thread holds when it stands in the block. That needs care in one place only: a phi of bools remembers a
-comparison made *before* its block, so of that comparison only those facts are kept whose values are still the same in
-the block (``_is_stable``).
+comparison made *before* its block, perhaps in the turn before (``FactsTable.remembers``).
 """
 
 from __future__ import annotations
@@ -56,6 +55,14 @@ class FactsTable:
         self._blocks: dict[Block, Facts] = {dominators.order[0]: self.empty}
         self._edges: dict[tuple[Block, Block], Facts] = {}
         self._arms: dict[tuple[Value, bool, Facts], Facts] = {}
+        number = {block: index for index, block in enumerate(dominators.order)}
+        #: True if every cycle is a loop with one header. The front end makes nothing else.
+        self.is_reducible = all(
+            dominators.dominates(block, p)
+            for block in dominators.order
+            for p in block.predecessors
+            if number.get(p, -1) >= number[block]
+        )
         for block in dominators.order[1:]:
             self._blocks[block] = self._facts_of(block)
 
@@ -81,7 +88,7 @@ class FactsTable:
         found = self._arms.get(key)
         if found is None:
             found = Facts(facts)
-            self._learn(found, condition, truth, None)
+            self._learn(found, condition, truth)
             self._arms[key] = found
         return found
 
@@ -91,55 +98,60 @@ class FactsTable:
             return self.on_edge(outside[0], block)
         return self._blocks[self.dominators.parents[block]]
 
-    def _learn(self, facts: Facts, condition: Value, truth: bool, since: Block | None) -> None:
-        """Adds what ``condition`` being ``truth`` says; ``since``: the phi's block that remembers it, see above."""
+    def _learn(self, facts: Facts, condition: Value, truth: bool) -> None:
+        """Adds to ``facts`` what ``condition`` being ``truth`` says."""
         if not isinstance(condition, Instr) or condition.op == "const":
             return
-        if since is None:
-            facts.truths[condition] = truth
+        facts.truths[condition] = truth
         a, *rest = condition.operands or [condition]
         if condition.op == "inv":
-            self._learn(facts, a, not truth, since)
+            self._learn(facts, a, not truth)
         elif condition.op == ("and" if truth else "or"):
-            self._learn(facts, a, truth, since)
-            self._learn(facts, rest[0], truth, since)
+            self._learn(facts, a, truth)
+            self._learn(facts, rest[0], truth)
         elif condition.op == "select":
-            self._learn_select(facts, condition, truth, since)
+            self._learn_select(facts, condition, truth)
         elif condition.op == "phi":
-            self._learn_phi(facts, condition, truth, since)
+            self._learn_phi(facts, condition, truth)
         elif condition.op == "cmp" and isinstance(a.type, Integer):
             predicate = condition.attrs["predicate"]
-            self._add(facts, a, predicate if truth else _NEGATED[predicate], rest[0], since)
+            self._add(facts, a, predicate if truth else _NEGATED[predicate], rest[0])
 
-    def _learn_select(self, facts: Facts, select: Instr, truth: bool, since: Block | None) -> None:
+    def _learn_select(self, facts: Facts, select: Instr, truth: bool) -> None:
         condition, then, otherwise = select.operands
         for arm, other, chosen in ((then, otherwise, True), (otherwise, then, False)):
             if _constant(other) is (not truth):  # the other arm would give the other result
-                self._learn(facts, condition, chosen, since)
-                self._learn(facts, arm, truth, since)
+                self._learn(facts, condition, chosen)
+                self._learn(facts, arm, truth)
 
-    def _learn_phi(self, facts: Facts, phi: Instr, truth: bool, since: Block | None) -> None:
+    def _learn_phi(self, facts: Facts, phi: Instr, truth: bool) -> None:
         """If all operands but one are the constant ``not truth``, control came over that one's edge."""
         block = phi.block
-        if since is not None or block is None:
-            return
+        assert block is not None
         ways = [n for n, value in enumerate(phi.operands) if _constant(value) is not (not truth)]
         if len(ways) != 1:
             return
         source = block.predecessors[ways[0]]
-        end = source.end
-        if source not in self._blocks or end is None:
+        if not self.remembers(block, source):
             return
-        self._learn(facts, phi.operands[ways[0]], truth, block)
+        end = source.end
+        assert end is not None
+        self._learn(facts, phi.operands[ways[0]], truth)
         if end.op == "branch" and end.attrs["then"] is not end.attrs["else"]:
-            self._learn(facts, end.operands[0], end.attrs["then"] is block, block)
+            self._learn(facts, end.operands[0], end.attrs["then"] is block)
         for value, relations in self._blocks[source].relations.items():
             for predicate, other in relations:
-                self._add(facts, value, predicate, other, block)
+                self._add(facts, value, predicate, other)
 
-    def _add(self, facts: Facts, a: Value, predicate: str, b: Value, since: Block | None) -> None:
-        if since is not None and not (self._is_stable(a, since, 4) and self._is_stable(b, since, 4)):
-            return
+    def remembers(self, block: Block, source: Block) -> bool:
+        """True if what held when control came from ``source`` still holds in ``block`` and below.
+
+        Not over the back edge of a loop: there, values below ``block`` are those of the turn before. Over any other
+        edge, a value that can be used below ``block`` was made before both.
+        """
+        return self.is_reducible and source in self._blocks and not self.dominators.dominates(block, source)
+
+    def _add(self, facts: Facts, a: Value, predicate: str, b: Value) -> None:
         a, b = self.canonical.get(a, a), self.canonical.get(b, b)
         for value, relation in ((a, (predicate, b)), (b, (_MIRRORED[predicate], a))):
             known = facts.relations.get(value, ())
@@ -155,14 +167,6 @@ class FactsTable:
                 if isinstance(operand.type, Integer) and _constant(operand) is None and value not in known:
                     facts.derived[operand] = (*known, value)
                     self._derive(facts, operand)
-
-    def _is_stable(self, value: Value, block: Block, depth: int) -> bool:
-        """True if ``value`` cannot have changed between an edge into ``block`` and the block's end."""
-        if self.dominators.is_defined_before(value, block) or is_invariant(value):
-            return True
-        if depth == 0 or not isinstance(value, Instr) or value.op == "phi" or value.effect != "pure":
-            return False
-        return all(self._is_stable(operand, block, depth - 1) for operand in value.operands)
 
 
 def is_invariant(value: Value) -> bool:

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudabuild.ir.facts import Facts, is_invariant
+from cudabuild.ir.facts import Facts
 from cudabuild.ir.intervals import Interval
-from cudabuild.ir.ir import Block, Instr, Value
+from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Integer
 
 if TYPE_CHECKING:
     from cudabuild.ir.ranges import Analysis
 
-__all__ = ["LinearBounds"]
+__all__ = ["Linear", "LinearBounds"]
 
 #: Coefficients by atom, and the constant.
 Linear = tuple[dict[Value, int], int]
@@ -48,6 +48,10 @@ class LinearBounds:
         hi = min(true[1], self._upper(form, facts, _SUBSTITUTIONS, own))
         lo = max(true[0], -self._upper(_scaled(form, -1), facts, _SUBSTITUTIONS, own))
         return (lo, hi) if lo <= hi else None
+
+    def upper(self, form: Linear, facts: Facts) -> int:
+        """An upper bound of ``form`` where ``facts`` hold."""
+        return self._upper(form, facts, _SUBSTITUTIONS, {})
 
     # forms
 
@@ -94,19 +98,20 @@ class LinearBounds:
             best += factor * interval[1 if factor > 0 else 0]
         if substitutions > 0:
             for atom, factor in form[0].items():
-                for bound in self._bounds(atom, factor, facts):
+                for bound in self.bounds(atom, factor, facts):
                     rest = {a: f for a, f in form[0].items() if a is not atom}
                     replaced = _sum((rest, form[1]), bound)
                     best = min(best, self._upper(replaced, facts, substitutions - 1, own))
         return best
 
-    def _bounds(self, atom: Value, factor: int, facts: Facts) -> list[Linear]:
+    def bounds(self, atom: Value, factor: int, facts: Facts) -> list[Linear]:
         """Linear forms that are at least ``factor * atom``."""
         found = []
         for predicate, other in facts.relations.get(atom, ()):
             if predicate in (("lt", "le", "eq") if factor > 0 else ("gt", "ge", "eq")):
                 offset = {"lt": -1, "gt": 1}.get(predicate, 0)
-                found.append(_scaled(_sum(self._resolved(other, atom, factor, facts), ({}, offset)), factor))
+                least = self._least(atom, predicate, facts) if factor > 0 else None
+                found.append(_scaled(_sum(self._resolved(other, least, facts), ({}, offset)), factor))
         if isinstance(atom, Instr):
             if atom.op == ("min" if factor > 0 else "max"):
                 found += [_scaled(self.form(operand, facts), factor) for operand in atom.operands]
@@ -121,20 +126,24 @@ class LinearBounds:
                 found += self._quotient_bounds(atom, factor, facts)
         return found
 
-    def _resolved(self, bound: Value, atom: Value, factor: int, facts: Facts) -> Linear:
-        """The form of ``bound``, given that ``atom`` is below it (above it, for a negative factor).
+    def _least(self, atom: Value, predicate: str, facts: Facts) -> int | None:
+        """The least that a value can be which ``atom`` is lt, le or eq."""
+        interval = self.analysis.refined(atom, facts)
+        return None if interval is None else interval[0] + (predicate == "lt")
+
+    def _resolved(self, bound: Value, least: int | None, facts: Facts) -> Linear:
+        """The form of ``bound``, which is known to be at least ``least``.
 
         A range loop's count is the quotient or, for an empty range, 0: where ``0 <= k < count``, it is the quotient.
         """
-        interval = self.analysis.refined(atom, facts)
-        if factor > 0 and interval is not None and isinstance(bound, Instr):
-            chosen = self._chosen(bound, interval[0], facts)
+        if least is not None and isinstance(bound, Instr):
+            chosen = self._chosen(bound, least, facts)
             if chosen is not None:
                 return self.form(chosen, facts)
         return self.form(bound, facts)
 
     def _chosen(self, value: Instr, least: int, facts: Facts, depth: int = 4) -> Value | None:
-        """The one operand that a select, max or phi must be if it is above ``least``."""
+        """The one operand that a select, max or phi must be if it is at least ``least``."""
         if value.op not in ("select", "max", "phi") or depth == 0:
             return value
         arms = value.operands[1:] if value.op == "select" else value.operands
@@ -145,23 +154,16 @@ class LinearBounds:
         possible = []
         for arm in arms:
             interval = self.analysis.base(arm)
-            if interval is not None and interval[1] > least:
+            if interval is not None and interval[1] >= least:
                 possible.append(arm)
         if len(possible) != 1 or not isinstance(possible[0], Instr):
             return None
-        if value.op == "phi" and not self._is_unchanged(possible[0], value.block, 8):
-            return None
+        if value.op == "phi":
+            assert value.block is not None
+            source = value.block.predecessors[value.operands.index(possible[0])]
+            if not self.analysis.facts.remembers(value.block, source):
+                return None
         return self._chosen(possible[0], least, facts, depth - 1)
-
-    def _is_unchanged(self, value: Value, block: Block | None, depth: int) -> bool:
-        """True if ``value`` is computed from what cannot have changed since control entered ``block``."""
-        if block is None or depth == 0:
-            return False
-        if is_invariant(value) or self.analysis.dominators.is_defined_before(value, block):
-            return True
-        if not isinstance(value, Instr) or value.op == "phi" or value.effect != "pure":
-            return False
-        return all(self._is_unchanged(operand, block, depth - 1) for operand in value.operands)
 
     def _within_bounds(self, within: Instr, factor: int, facts: Facts) -> list[Linear]:
         value, low, high = (self.form(operand, facts) for operand in within.operands)
@@ -169,20 +171,19 @@ class LinearBounds:
         return [_scaled(value, factor), _scaled(limit, factor)]
 
     def _product_bounds(self, product: Instr, factor: int, facts: Facts) -> list[Linear]:
-        """``k * step <= a`` where ``step >= 1`` and ``0 <= k <= a // step``."""
+        """``k * step <= a`` where ``step >= 1`` and ``k <= a // step``."""
         found: list[Linear] = []
         if factor < 0:
             return found
         for k, step in (product.operands, product.operands[::-1]):
             interval = self.analysis.refined(step, facts)
-            k_interval = self.analysis.refined(k, facts)
-            if interval is None or k_interval is None or interval[0] < 1 or k_interval[0] < 0:
+            if interval is None or interval[0] < 1:
                 continue
             form = self.form(k, facts)
             for atom, times in form[0].items():
                 if times != 1 or len(form[0]) != 1:
                     continue
-                for bound in self._bounds(atom, 1, facts):
+                for bound in self.bounds(atom, 1, facts):
                     quotient = _sum(bound, ({}, form[1]))
                     found += [_scaled(d, factor) for d in self._dividend(quotient, step, facts)]
         return found

@@ -212,7 +212,7 @@ class _Generator:
             room = self.emit("sub", kind, self.emit("sub", kind, far, one), near)
             count = self.emit("add", kind, self.emit("floordiv", kind, room, size), one)
             some = self.emit("cmp", bool_, near, far, predicate="lt")
-            first, stop = zero, self.emit("select", kind, some, count, zero)
+            first, stop = zero, self.emit("select", kind, some, count, self.choose((zero, zero, one)))
         else:
             step, first = one, start
         header, body, advance, done = (self.new_block() for _ in range(4))
@@ -220,7 +220,7 @@ class _Generator:
         self.leave_to(header)
         self.block = header
         k = self.read(name, kind)
-        self.branch(self.emit("cmp", bool_, k, stop, predicate="lt"), body, done)
+        self.branch(self.emit("cmp", bool_, k, stop, predicate=self.choose(("lt", "lt", "le"))), body, done)
         self.ssa.seal(body)
         self.block = body
         if first is zero:

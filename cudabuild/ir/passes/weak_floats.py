@@ -100,12 +100,20 @@ def _demand_of(user: Instr, demands: dict[Value, Float]) -> Float | None:
 
 
 def _fits(value: Value, kind: Float) -> bool:
-    """False for a constant that would become infinite or zero in ``kind``."""
-    if not isinstance(value, Instr) or value.op != "const":
+    """False for a constant that would become infinite or zero in ``kind``, and for what is computed from one."""
+    if not isinstance(value, Instr):
+        return True
+    if value.op in _RETYPED:
+        return all(_fits(operand, kind) for operand in value.operands if _is_weak_const(operand))
+    if not _is_weak_const(value):
         return True
     number = float(value.attrs["value"])
     rounded = round_float(number, kind)
     return math.isinf(number) or (not math.isinf(rounded) and (rounded != 0.0 or number == 0.0))
+
+
+def _is_weak_const(value: Value) -> bool:
+    return isinstance(value, Instr) and value.op == "const" and isinstance(value.type, WeakFloat)
 
 
 def _narrow_operand(
