@@ -1,10 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numba-cuda-shaped namespace: ``from cudabuild import cuda``."""
+"""The numba-cuda-shaped namespace: ``from cudabuild import cuda``.
+
+Kernel-side names are objects of :mod:`cudabuild.lang`. Host-side ones are imported when they are first used.
+"""
+
+from __future__ import annotations
 
 from cudabuild.lang.atomic import atomic
 from cudabuild.lang.memory import local, shared
 from cudabuild.lang.thread import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
 from cudabuild.lang.warp import shfl_down_sync, syncthreads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cudabuild.host_api import DeviceArray as DeviceArray
+    from cudabuild.host_api import as_cuda_array as as_cuda_array
+    from cudabuild.host_api import current_context as current_context
+    from cudabuild.host_api import default_stream as default_stream
+    from cudabuild.host_api import detect as detect
+    from cudabuild.host_api import device_array as device_array
+    from cudabuild.host_api import device_array_like as device_array_like
+    from cudabuild.host_api import event as event
+    from cudabuild.host_api import event_elapsed_time as event_elapsed_time
+    from cudabuild.host_api import external_stream as external_stream
+    from cudabuild.host_api import get_current_device as get_current_device
+    from cudabuild.host_api import gpus as gpus
+    from cudabuild.host_api import is_available as is_available
+    from cudabuild.host_api import is_cuda_array as is_cuda_array
+    from cudabuild.host_api import list_devices as list_devices
+    from cudabuild.host_api import mapped_array as mapped_array
+    from cudabuild.host_api import mapped_array_like as mapped_array_like
+    from cudabuild.host_api import per_thread_default_stream as per_thread_default_stream
+    from cudabuild.host_api import pinned_array as pinned_array
+    from cudabuild.host_api import pinned_array_like as pinned_array_like
+    from cudabuild.host_api import select_device as select_device
+    from cudabuild.host_api import stream as stream
+    from cudabuild.host_api import synchronize as synchronize
+    from cudabuild.host_api import to_device as to_device
 
 __all__ = [
     "atomic",
@@ -21,3 +55,47 @@ __all__ = [
     "threadIdx",
     "warpsize",
 ]
+
+#: What answers on the host; see ``host_api.py``.
+_HOST_NAMES = frozenset(
+    {
+        "DeviceArray",
+        "as_cuda_array",
+        "current_context",
+        "default_stream",
+        "detect",
+        "device_array",
+        "device_array_like",
+        "event",
+        "event_elapsed_time",
+        "external_stream",
+        "get_current_device",
+        "gpus",
+        "is_available",
+        "is_cuda_array",
+        "list_devices",
+        "mapped_array",
+        "mapped_array_like",
+        "per_thread_default_stream",
+        "pinned_array",
+        "pinned_array_like",
+        "select_device",
+        "stream",
+        "synchronize",
+        "to_device",
+    }
+)
+__all__ += sorted(_HOST_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOST_NAMES:
+        raise AttributeError(f"module 'cudabuild.cuda' has no attribute {name!r}")
+    # By name: this package is on the ground floor, and what answers on the host stands above it.
+    value = getattr(__import__("cudabuild.host_api", fromlist=("",)), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -47,7 +47,7 @@ class Argument:
 
     Attributes:
         type: its natural type: what a kernel without signatures is compiled for.
-        reader: ``scalar``, ``tuple``, ``interface``, ``torch``, ``cupy`` or ``host``.
+        reader: ``scalar``, ``tuple``, ``device``, ``interface``, ``torch``, ``cupy`` or ``host``.
         value: the scalar, the tuple of element Arguments, or the array object.
         pointer, shape, strides: of an array; strides in bytes, always given; the pointer of a host array is its own.
         c, f: whether the elements lie in C and in Fortran order.
@@ -111,6 +111,9 @@ def find_reader(value: Any) -> str:
     if kind is float or kind is int or kind is bool:
         return "scalar"
     loaded = sys.modules.get
+    own = loaded("cudabuild.runtime.device_array")
+    if own is not None and isinstance(value, own.GpuArray):
+        return "device"
     torch = loaded("torch")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return "torch"
@@ -119,7 +122,10 @@ def find_reader(value: Any) -> str:
         return "cupy"
     numpy = loaded("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
-        return "host" if isinstance(value, numpy.ndarray) else "scalar"
+        if isinstance(value, numpy.generic):
+            return "scalar"
+        # Page-locked memory that the GPU reads in place (runtime/mapped.py).
+        return "interface" if kind is not numpy.ndarray and hasattr(value, "__cuda_array_interface__") else "host"
     if isinstance(value, (float, int)):
         return "scalar"
     if isinstance(value, tuple):
@@ -195,6 +201,10 @@ def _read_interface(value: Any) -> Argument:
     return argument
 
 
+def _read_device(value: Any) -> Argument:
+    return _array("device", value, value.typestr, value.pointer, value.shape, value.strides, value.readonly)
+
+
 def _read_torch(value: Any) -> Argument:
     if not value.is_cuda:
         raise LaunchError(
@@ -252,6 +262,7 @@ def _bad_dtype(what: str, found: str) -> str:
 _READERS = {
     "scalar": _read_scalar,
     "tuple": _read_tuple,
+    "device": _read_device,
     "interface": _read_interface,
     "torch": _read_torch,
     "cupy": _read_cupy,

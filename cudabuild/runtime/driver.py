@@ -26,6 +26,7 @@ NO_DEVICE = 100
 INVALID_CONTEXT = 201
 NO_BINARY_FOR_GPU = 209
 INVALID_HANDLE = 400
+NOT_READY = 600
 OUT_OF_RESOURCES = 701
 CONTEXT_IS_DESTROYED = 709
 
@@ -113,6 +114,42 @@ class Driver:
             info = self._infos[ordinal] = DeviceInfo((cc[0], cc[1]), self.version(), name)
         return info
 
+    def current_context(self) -> int:
+        """The handle of this thread's context, made as :meth:`current_device` makes it."""
+        self.current_device()
+        return int(self._call("cuCtxGetCurrent"))
+
+    def select_device(self, ordinal: int) -> None:
+        """Makes a device's primary context the current one of this thread."""
+        self._make_current(ordinal)
+
+    def in_context(self, context: int, call: Callable[..., Any], *args: Any) -> Any:
+        """Calls with another context current: what a finaliser needs, which may run in any thread."""
+        self._call("cuCtxPushCurrent", self._api.CUcontext(context))
+        try:
+            return call(*args)
+        finally:
+            self._call("cuCtxPopCurrent")
+
+    def device_attribute(self, ordinal: int, name: str) -> int:
+        """An attribute of a device by its name without the prefix: ``MULTIPROCESSOR_COUNT``.
+
+        Raises:
+            AttributeError: the driver's header has no such attribute.
+        """
+        attribute = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(self._call("cuDeviceGetAttribute", attribute, self._call("cuDeviceGet", ordinal)))
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes of the current device."""
+        self.current_device()
+        free, total = self._call("cuMemGetInfo")
+        return int(free), int(total)
+
+    def synchronize_context(self) -> None:
+        self.current_device()
+        self._call("cuCtxSynchronize")
+
     # code
 
     def load_library(self, data: bytes | memoryview) -> Any:
@@ -169,6 +206,94 @@ class Driver:
     def copy_out(self, host: int, pointer: int, size: int, stream: Any) -> None:
         """Queues a copy of device memory to the host."""
         self._call("cuMemcpyDtoHAsync", host, pointer, size, stream)
+
+    def copy_within(self, target: int, source: int, size: int, stream: Any) -> None:
+        """Queues a copy from device memory to device memory."""
+        self._call("cuMemcpyDtoDAsync", target, source, size, stream)
+
+    def copy_rows(
+        self,
+        target: tuple[bool, int, int],
+        source: tuple[bool, int, int],
+        width: int,
+        rows: int,
+        stream: Any,
+    ) -> None:
+        """Queues a copy of ``rows`` runs of ``width`` bytes.
+
+        Args:
+            target, source: whether it is host memory, address of the first run, bytes from one to the next.
+            width, rows: bytes in a run, number of runs.
+            stream: as :meth:`get_stream` gives it.
+        """
+        kind = self._api.CUmemorytype
+        copy = self._api.CUDA_MEMCPY2D()
+        if source[0]:
+            copy.srcMemoryType, copy.srcHost = kind.CU_MEMORYTYPE_HOST, source[1]
+        else:
+            copy.srcMemoryType, copy.srcDevice = kind.CU_MEMORYTYPE_DEVICE, self._api.CUdeviceptr(source[1])
+        if target[0]:
+            copy.dstMemoryType, copy.dstHost = kind.CU_MEMORYTYPE_HOST, target[1]
+        else:
+            copy.dstMemoryType, copy.dstDevice = kind.CU_MEMORYTYPE_DEVICE, self._api.CUdeviceptr(target[1])
+        copy.srcPitch, copy.dstPitch, copy.WidthInBytes, copy.Height = source[2], target[2], width, rows
+        self._call("cuMemcpy2DAsync", copy, stream)
+
+    def fill(self, pointer: int, value: int, width: int, count: int, stream: Any) -> None:
+        """Queues the writing of ``count`` equal elements of 1, 2 or 4 bytes."""
+        self._call(f"cuMemsetD{8 * width}Async", pointer, value, count, stream)
+
+    def allocate_host(self, size: int) -> int:
+        """Page-locked host memory that every device can read and write at the same address."""
+        self.current_device()
+        flags = 1 | 2  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
+        return int(self._call("cuMemHostAlloc", size, flags))
+
+    def free_host(self, pointer: int) -> None:
+        self._call("cuMemFreeHost", pointer)
+
+    def create_stream(self) -> int:
+        """A new stream; it is in order with the legacy default stream."""
+        self.current_device()
+        return int(self._call("cuStreamCreate", 0))
+
+    def destroy_stream(self, handle: int) -> None:
+        self._call("cuStreamDestroy", self._api.CUstream(handle))
+
+    def create_event(self, timing: bool) -> int:
+        self.current_device()
+        return int(self._call("cuEventCreate", 0 if timing else _EVENT_DISABLE_TIMING))
+
+    def destroy_event(self, event: int) -> None:
+        self._call("cuEventDestroy", self._api.CUevent(event))
+
+    def record_event(self, event: int, stream: Any) -> None:
+        self._call("cuEventRecord", self._api.CUevent(event), stream)
+
+    def wait_event(self, stream: Any, event: int) -> None:
+        """Makes what is queued on ``stream`` from now on wait for the event."""
+        self._call("cuStreamWaitEvent", stream, self._api.CUevent(event), 0)
+
+    def synchronize_event(self, event: int) -> None:
+        self._call("cuEventSynchronize", self._api.CUevent(event))
+
+    def is_event_done(self, event: int) -> bool:
+        return self._is_ready("cuEventQuery", self._api.CUevent(event))
+
+    def is_stream_done(self, stream: Any) -> bool:
+        return self._is_ready("cuStreamQuery", stream)
+
+    def _is_ready(self, call: str, handle: Any) -> bool:
+        (result,) = getattr(self._api, call)(handle)
+        if result is self.success:
+            return True
+        if int(result) == NOT_READY:
+            return False
+        raise self.error(call, result)
+
+    def elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two recorded events."""
+        return float(self._call("cuEventElapsedTime", self._api.CUevent(start), self._api.CUevent(end)))
 
     def synchronize(self, stream: Any) -> None:
         self._call("cuStreamSynchronize", stream)

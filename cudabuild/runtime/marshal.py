@@ -224,7 +224,8 @@ class _Writer:
     def _read_array(self, kind: Array, argument: Argument, name: str, path: tuple[int, ...]) -> None:
         axes = range(kind.ndim)
         extents = [f"n{name}_{axis}" for axis in axes]
-        {"interface": self._interface, "torch": self._torch, "cupy": self._cupy}[argument.reader](kind, name, extents)
+        readers = {"device": self._device, "interface": self._interface, "torch": self._torch, "cupy": self._cupy}
+        readers[argument.reader](kind, name, extents)
         self._give(path, "data", 0, f"d{name}")
         for axis in axes:
             self._give(path, "shape", axis, extents[axis])
@@ -262,6 +263,20 @@ class _Writer:
         if kind.layout == "F":
             return [" * ".join([size, *extents[:axis]]) for axis in range(kind.ndim)]
         return [" * ".join([size, *extents[axis + 1 :]]) for axis in range(kind.ndim)]
+
+    def _device(self, kind: Array, name: str, extents: list[str]) -> None:
+        """Our own arrays; a launch is in order with their stream only as the program says, as in numba-cuda."""
+        self.lines.append(f'if {name}.typestr != "{typestr_of(kind.dtype)}": break')
+        if not kind.readonly:
+            self.lines.append(f"if {name}.readonly: break")
+        elif "W" in self.rivals:
+            self.lines.append(f"if not {name}.readonly: break")
+        self._unpack(extents, f"{name}.shape")
+        self.lines.append(f"d{name} = {name}.pointer")
+        if kind.layout == "A":
+            self._unpack([f"s{name}_{axis}" for axis in range(kind.ndim)], f"{name}.strides")
+        else:
+            self.lines.append(f"if not {name}.{kind.layout.lower()}: break")
 
     def _interface(self, kind: Array, name: str, extents: list[str]) -> None:
         self.lines += [

@@ -28,11 +28,30 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_NO_BINARY_FOR_GPU = 209
     CUDA_ERROR_INVALID_HANDLE = 400
     CUDA_ERROR_NOT_FOUND = 500
+    CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
 
 
 OK = CUresult.CUDA_SUCCESS
+
+
+class CUmemorytype(enum.IntEnum):
+    CU_MEMORYTYPE_HOST = 1
+    CU_MEMORYTYPE_DEVICE = 2
+
+
+class CUDA_MEMCPY2D:
+    """A structure with what ``Driver.copy_rows`` sets."""
+
+    __slots__ = (
+        "Height", "WidthInBytes", "dstDevice", "dstHost", "dstMemoryType", "dstPitch", "srcDevice", "srcHost",
+        "srcMemoryType", "srcPitch",
+    )  # fmt: skip
+
+
+class CUdevice_attribute(int):
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16
 
 
 class Launch:
@@ -74,11 +93,16 @@ class FakeDriver:
         fail_next: results that the next launches give instead of running.
         loaded: libraries that are loaded now.
         takes_any_code: code that was not registered loads too, and does nothing.
+        busy: streams and events that have not come to their end.
+        memory: what is allocated: device memory, host memory, streams and events, by address or handle.
     """
 
     CUresult = CUresult
-    CUfunction = CUkernel = CUstream = CUdevice_attribute = CUfunction_attribute = CUstreamCaptureMode = int
-    CUjitInputType = int
+    CUmemorytype = CUmemorytype
+    CUDA_MEMCPY2D = CUDA_MEMCPY2D
+    CUdevice_attribute = CUdevice_attribute
+    CUfunction = CUkernel = CUstream = CUfunction_attribute = CUstreamCaptureMode = int
+    CUjitInputType = CUcontext = CUevent = CUdeviceptr = int
 
     def __init__(self, ccs: tuple[tuple[int, int], ...] = ((9, 0),), version: int = 13000) -> None:
         self.ccs = ccs
@@ -90,6 +114,7 @@ class FakeDriver:
         self.loaded: dict[int, _Code] = {}
         self.takes_any_code = False
         self.memory: dict[int, Any] = {}
+        self.busy: set[int] = set()
         self.max_shared: dict[int, int] = {}
         self._codes: dict[bytes, _Code] = {}
         self._kernels: dict[int, tuple[int, str]] = {}
@@ -125,7 +150,7 @@ class FakeDriver:
         return OK, ordinal
 
     def cuDeviceGetAttribute(self, attribute: int, device: int) -> tuple[Any, ...]:
-        return OK, self.ccs[device][{75: 0, 76: 1}[attribute]]
+        return OK, 132 if attribute == 16 else self.ccs[device][{75: 0, 76: 1}[attribute]]
 
     def cuDeviceGetName(self, length: int, device: int) -> tuple[Any, ...]:
         return OK, f"Fake {device}".encode().ljust(length, b"\0")
@@ -219,8 +244,80 @@ class FakeDriver:
         return OK, address
 
     def cuMemFree(self, address: int) -> tuple[Any, ...]:
+        if not getattr(self._thread, "context", 0):
+            return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
         del self.memory[address]
         return (OK,)
+
+    cuMemFreeHost = cuStreamDestroy = cuEventDestroy = cuMemFree
+
+    def cuMemHostAlloc(self, size: int, flags: int) -> tuple[Any, ...]:
+        assert flags == 3
+        return self.cuMemAlloc(size)
+
+    def cuMemGetInfo(self) -> tuple[Any, ...]:
+        return OK, 1 << 30, 2 << 30
+
+    def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, stream: Any) -> tuple[Any, ...]:
+        self.calls.append("cuMemcpyDtoDAsync")
+        ctypes.memmove(target, source, size)
+        return (OK,)
+
+    def cuMemcpy2DAsync(self, copy: CUDA_MEMCPY2D, stream: Any) -> tuple[Any, ...]:
+        self.calls.append("cuMemcpy2DAsync")
+        if copy.srcPitch < copy.WidthInBytes or copy.dstPitch < copy.WidthInBytes:
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        source = copy.srcHost if copy.srcMemoryType == 1 else copy.srcDevice
+        target = copy.dstHost if copy.dstMemoryType == 1 else copy.dstDevice
+        for row in range(copy.Height):
+            ctypes.memmove(target + row * copy.dstPitch, source + row * copy.srcPitch, copy.WidthInBytes)
+        return (OK,)
+
+    def _fill(self, address: int, value: int, width: int, count: int) -> tuple[Any, ...]:
+        self.calls.append(f"cuMemsetD{width * 8}Async")
+        ctypes.memmove(address, value.to_bytes(width, "little") * count, width * count)
+        return (OK,)
+
+    def cuMemsetD8Async(self, address: int, value: int, count: int, stream: Any) -> tuple[Any, ...]:
+        return self._fill(address, value, 1, count)
+
+    def cuMemsetD16Async(self, address: int, value: int, count: int, stream: Any) -> tuple[Any, ...]:
+        return self._fill(address, value, 2, count)
+
+    def cuMemsetD32Async(self, address: int, value: int, count: int, stream: Any) -> tuple[Any, ...]:
+        return self._fill(address, value, 4, count)
+
+    def cuStreamCreate(self, flags: int) -> tuple[Any, ...]:
+        handle = self._handle()
+        self.memory[handle] = "stream"
+        return OK, handle
+
+    def cuStreamQuery(self, stream: Any) -> tuple[Any, ...]:
+        return (CUresult.CUDA_ERROR_NOT_READY if int(stream or 0) in self.busy else OK,)
+
+    def cuEventQuery(self, event: int) -> tuple[Any, ...]:
+        return (CUresult.CUDA_ERROR_NOT_READY if event in self.busy else OK,)
+
+    def cuEventSynchronize(self, event: int) -> tuple[Any, ...]:
+        self.busy.discard(event)
+        return (OK,)
+
+    def cuEventElapsedTime(self, start: int, end: int) -> tuple[Any, ...]:
+        return OK, (end - start) / 16
+
+    def cuCtxSynchronize(self) -> tuple[Any, ...]:
+        self.calls.append("cuCtxSynchronize")
+        return (OK,)
+
+    def cuCtxPushCurrent(self, context: int) -> tuple[Any, ...]:
+        self._thread.below = [*getattr(self._thread, "below", []), getattr(self._thread, "context", 0)]
+        self._thread.context = context
+        return (OK,)
+
+    def cuCtxPopCurrent(self) -> tuple[Any, ...]:
+        popped = self._thread.context
+        self._thread.context = self._thread.below.pop()
+        return OK, popped
 
     def cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: Any) -> tuple[Any, ...]:
         self.calls.append("cuMemcpyHtoDAsync")
@@ -237,7 +334,9 @@ class FakeDriver:
         return (OK,)
 
     def cuEventCreate(self, flags: int) -> tuple[Any, ...]:
-        return OK, self._handle()
+        handle = self._handle()
+        self.memory[handle] = "event"
+        return OK, handle
 
     def cuEventRecord(self, event: int, stream: Any) -> tuple[Any, ...]:
         self.calls.append(f"record {int(stream or 0)}")
@@ -245,9 +344,6 @@ class FakeDriver:
 
     def cuStreamWaitEvent(self, stream: Any, event: int, flags: int) -> tuple[Any, ...]:
         self.calls.append(f"wait {int(stream or 0)}")
-        return (OK,)
-
-    def cuEventDestroy(self, event: int) -> tuple[Any, ...]:
         return (OK,)
 
     # linking
