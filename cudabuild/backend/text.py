@@ -219,7 +219,7 @@ def constant_global(module: ModuleText, symbol: str, data: bytes, pointer: str, 
     """A pointer of type ``pointer`` to the read-only bytes ``data``, 16-byte aligned; equal bytes share one global."""
     text = "".join(f"\\{byte:02X}" for byte in data)
     value = f"[{len(data)} x i8] " + (f'c"{text}"' if any(data) else "zeroinitializer")
-    body = f"internal {space + ' ' if space else ''}unnamed_addr constant {value}, align 16"
+    body = f"internal unnamed_addr {space + ' ' if space else ''}constant {value}, align 16"
     number = len(module.globals)
     for name, line in module.globals.items():
         if line == f"@{name} = {body}":

@@ -7,9 +7,30 @@ Kernel-side names are objects of :mod:`cudabuild.lang`. Host-side ones are impor
 from __future__ import annotations
 
 from cudabuild.lang.atomic import atomic
-from cudabuild.lang.memory import local, shared
+from cudabuild.lang.bits import brev, cbrt, clz, ffs, fma, popc, rsqrt, selp
+from cudabuild.lang.cooperative import cg
+from cudabuild.lang.memory import const, local, shared, threadfence, threadfence_block, threadfence_system
 from cudabuild.lang.thread import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
-from cudabuild.lang.warp import shfl_down_sync, syncthreads
+from cudabuild.lang.timing import clock, globaltimer, nanosleep
+from cudabuild.lang.warp import (
+    activemask,
+    all_sync,
+    any_sync,
+    ballot_sync,
+    eq_sync,
+    lanemask_lt,
+    match_all_sync,
+    match_any_sync,
+    shfl_down_sync,
+    shfl_sync,
+    shfl_up_sync,
+    shfl_xor_sync,
+    syncthreads,
+    syncthreads_and,
+    syncthreads_count,
+    syncthreads_or,
+    syncwarp,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,18 +62,49 @@ if TYPE_CHECKING:
     from cudabuild.host_api import to_device as to_device
 
 __all__ = [
+    "activemask",
+    "all_sync",
+    "any_sync",
     "atomic",
+    "ballot_sync",
     "blockDim",
     "blockIdx",
+    "brev",
+    "cbrt",
+    "cg",
+    "clock",
+    "clz",
+    "const",
+    "eq_sync",
+    "ffs",
+    "fma",
+    "globaltimer",
     "grid",
     "gridDim",
     "gridsize",
     "laneid",
+    "lanemask_lt",
     "local",
+    "match_all_sync",
+    "match_any_sync",
+    "nanosleep",
+    "popc",
+    "rsqrt",
+    "selp",
     "shared",
     "shfl_down_sync",
+    "shfl_sync",
+    "shfl_up_sync",
+    "shfl_xor_sync",
     "syncthreads",
+    "syncthreads_and",
+    "syncthreads_count",
+    "syncthreads_or",
+    "syncwarp",
     "threadIdx",
+    "threadfence",
+    "threadfence_block",
+    "threadfence_system",
     "warpsize",
 ]
 

@@ -28,6 +28,7 @@ from cudabuild.ir.ir import Block, Builder, Instr, Value
 from cudabuild.types import (
     Array,
     Boolean,
+    Integer,
     Scalar,
     Tuple,
     Type,
@@ -136,6 +137,19 @@ class Context:
             found=describe(operand),
             expected="a bool, an integer or a float",
             do=_scalar_hint(operand),
+            operand=position,
+        )
+
+    def integer(self, operand: Operand, what: str, position: int | None = None) -> Value:
+        """``operand`` as an integer value, not a bool; ``what`` names its role in the message."""
+        value = self.scalar(operand, what, position)
+        if isinstance(value.type, Integer):
+            return value
+        raise Refusal(
+            f"{what} is not an integer",
+            found=describe(operand),
+            expected="an integer",
+            do="convert it: int(x)",
             operand=position,
         )
 

@@ -11,7 +11,7 @@ from cudabuild.definition import KernelDefinition
 from cudabuild.errors import nearest_name
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
-from cudabuild.frontend.impl import arrays, operators, threads
+from cudabuild.frontend.impl import arrays, constants, operators, threads
 from cudabuild.frontend.impl.casts import cast_to
 from cudabuild.frontend.impl.registry import find_rule, supported_members
 from cudabuild.frontend.iteration import ITERATION
@@ -90,6 +90,8 @@ def operand_of_object(context: Context, value: Any) -> Operand:
     kind = _numpy_scalar_type(value)
     if kind is not None:
         return context.const(value.item(), kind)
+    if type(value).__name__ == "ndarray":
+        return constants.constant_array(context, value)
     if isinstance(value, complex):
         raise Refusal(
             "complex numbers are not supported in a kernel",

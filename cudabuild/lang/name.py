@@ -79,7 +79,7 @@ class Dim3:  # ``threadIdx``, ``blockIdx``, ``blockDim``, ``gridDim``: ``.x``, `
 class Namespace:
     """A group of kernel-side names: ``cuda.shared``, ``cuda.local``, ``cuda.atomic``."""
 
-    def __init__(self, name: str, doc: str, **members: KernelName) -> None:
+    def __init__(self, name: str, doc: str, **members: KernelName | Namespace) -> None:
         self.name = name
         self.__doc__ = doc
         self.__dict__.update(members)

@@ -16,7 +16,7 @@ __all__ = ["GENERIC", "filecheck", "generic_accesses"]
 #: A load, store or atomic without an address space.
 GENERIC = re.compile(
     r"\b(?:ld|st)\.(?:volatile\.|relaxed\.\w+\.)?(?:v[248]\.)?[busf]\d"
-    r"|\b(?:atom|red)\.(?!.*(?:global|shared))"
+    r"|(?<!bar\.)\b(?:atom|red)\.(?!.*(?:global|shared))"
 )
 
 

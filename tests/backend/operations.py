@@ -16,7 +16,7 @@ from cudabuild.backend.nvptx import NvptxDialect
 from cudabuild.backend.ptx import emit_ptx, link_libdevice, optimise_llvm, pipeline_group
 from cudabuild.definition import Options
 from cudabuild.ir.ir import Block, Builder, Function, Instr, Param, Value
-from cudabuild.ir.ops import MATH
+from cudabuild.ir.ops import ATOMICS, MATH
 from cudabuild.ir.ranges import compute_ranges
 from cudabuild.ir.verifier import verify_function
 from cudabuild.target import parse_target
@@ -49,7 +49,8 @@ INTEGERS: tuple[Scalar, ...] = (int8, int16, int32, int64, uint8, uint16, uint32
 FLOATS: tuple[Scalar, ...] = (float16, float32, float64, weak_float)
 ALL_TYPES: tuple[Scalar, ...] = (bool_, *INTEGERS, *FLOATS)
 ATOMIC_TYPES: tuple[Scalar, ...] = (int32, uint32, int64, uint64, float32, float64)
-REGISTERS = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"] + ["laneid"]
+REGISTERS = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
+REGISTERS += ["laneid", "lanemask_lt"]
 
 
 class Kernel:
@@ -124,8 +125,10 @@ def integer_kernel(kind: Scalar) -> Function:
     for name in ("shl", "shr"):
         for count in (b, small, large, k.const(3)):
             k.keep(k.op(name, kind, a, count))
-    for name in ("neg", "inv", "abs"):
+    for name in ("neg", "inv", "abs", "brev"):
         k.keep(k.op(name, kind, a))
+    for name in ("popc", "clz", "ctz"):
+        k.keep(k.op(name, int32, a))
     k.keep(k.op("within", kind, a, k.const(0, kind), k.const(100, kind)))
     _compare_and_cast(k, kind, a, b)
     return k.finish()
@@ -201,11 +204,23 @@ def memory_kernel(kind: Scalar) -> Function:
         k.keep(k.op("shfl", kind, mask, value, lane, k.const(32, int32), mode=mode))
         k.keep(k.op("shfl", kind, mask, value, k.const(1, int32), lane, mode=mode))
     if kind in ATOMIC_TYPES:
-        for function in ("add", "min", "max"):
-            k.keep(k.op("atomic", kind, others[0], i, value, function=function))
-            k.keep(k.op("atomic", kind, made[0], i, i, value, function=function))
-            k.op("atomic", kind, others[6], i, value, function=function)
+        _atomics(k, kind, others[0], made[0], others[6], i, value)
+        for mode in ("any", "all"):
+            k.keep(k.op("match", uint32, k.const(0xFF, uint32), value, mode=mode))
+    constant = k.op("constant", Array(kind, 2, "C", True, "const"), shape=(2, 3), data="01" * 6 * kind.size)
+    k.keep(k.op("load", kind, constant, i, i))
     return k.finish()
+
+
+def _atomics(k: Kernel, kind: Scalar, array: Value, tile: Value, strided: Value, i: Value, value: Value) -> None:
+    is_unsigned = isinstance(kind, Integer) and not kind.signed
+    for function, wanted in ATOMICS.items():
+        if wanted == "number" or is_unsigned or (wanted == "integer" and isinstance(kind, Integer)):
+            k.keep(k.op("atomic", kind, array, i, value, function=function))
+            k.keep(k.op("atomic", kind, tile, i, i, value, function=function))
+            k.op("atomic", kind, strided, i, value, function=function)
+    k.keep(k.op("atomic_cas", kind, array, i, k.op("load", kind, array, i), value))
+    k.keep(k.op("atomic_cas", kind, tile, i, i, value, value))
 
 
 def thread_kernel() -> Function:
@@ -215,6 +230,28 @@ def thread_kernel() -> Function:
     for axis in range(3):
         k.keep(k.op("grid", weak_int, axis=axis))
         k.keep(k.op("gridsize", weak_int, axis=axis))
+    return k.finish()
+
+
+def rendezvous_kernel() -> Function:
+    """Where threads wait for one another, order what others see, pause, and read clocks."""
+    k = Kernel("rendezvous", bool_, uint32)
+    flag, mask = k.arguments
+    k.keep(k.op("barrier_reduce", int32, flag, mode="count"))
+    for mode in ("and", "or"):
+        k.keep(k.op("barrier_reduce", bool_, flag, mode=mode))
+    for lanes in (mask, k.const(0xFFFFFFFF, uint32)):
+        k.op("syncwarp", none, lanes)
+        for mode in ("all", "any", "eq"):
+            k.keep(k.op("vote", bool_, lanes, flag, mode=mode))
+        k.keep(k.op("vote", uint32, lanes, flag, mode="ballot"))
+    k.keep(k.op("activemask", uint32))
+    for scope in ("block", "device", "system"):
+        k.op("fence", none, scope=scope)
+    for source in ("cycle", "ns"):
+        k.keep(k.op("clock", int64, source=source))
+    k.op("nanosleep", none, mask)
+    k.op("grid_sync", none)
     return k.finish()
 
 
@@ -249,7 +286,7 @@ def call_kernel(kind: Scalar) -> Function:
 
 def all_kernels() -> list[Function]:
     """Every operation on every type."""
-    found = [bool_kernel(), thread_kernel(), *map(integer_kernel, INTEGERS)]
+    found = [bool_kernel(), thread_kernel(), rendezvous_kernel(), *map(integer_kernel, INTEGERS)]
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
     found += [memory_kernel(kind) for kind in ALL_TYPES if kind not in (weak_int, weak_float)]
     found += [call_kernel(kind) for kind in ALL_TYPES]

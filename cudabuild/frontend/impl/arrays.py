@@ -20,7 +20,7 @@ from cudabuild.frontend.operands import (
     type_of,
 )
 from cudabuild.frontend.promotion import join_types
-from cudabuild.ir.ir import Value
+from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Boolean, Integer, Scalar, none, weak_int
 
 __all__ = ["array_attribute", "element_index", "get_item", "set_item"]
@@ -57,6 +57,8 @@ def array_attribute(context: Context, array: Value, name: str) -> Operand:
 
 
 def dim(context: Context, array: Value, axis: int) -> Value:
+    if isinstance(array, Instr) and array.op == "constant":
+        return context.weak(array.attrs["shape"][axis])
     return context.emit("dim", weak_int, array, axis=axis)
 
 

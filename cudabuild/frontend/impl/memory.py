@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared and local arrays, and atomic updates."""
+"""Shared and local arrays, atomic updates, and the order of accesses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.arrays import element_index
 from cudabuild.frontend.impl.casts import scalar_type_of
 from cudabuild.frontend.impl.registry import kernel_name
-from cudabuild.frontend.operands import Operand, const_of, describe, is_const
-from cudabuild.ir.ir import Value
-from cudabuild.types import Array, Float, Integer
+from cudabuild.frontend.operands import NoneOperand, Operand, const_of, describe, is_const
+from cudabuild.ir.ir import Value, element_type
+from cudabuild.ir.ops import ATOMICS
+from cudabuild.types import Array, Float, Integer, none
 
 __all__: list[str] = []
 
@@ -51,10 +52,30 @@ def local_array(context: Context, shape: Operand, dtype: Operand) -> Operand:
     return context.emit("local", array, shape=sizes, key=context.allocation_key)
 
 
-def _atomic(context: Context, function: str, array: Operand, index: Operand, value: Operand) -> Operand:
+def _fence(name: str, scope: str) -> None:
+    @kernel_name(name)
+    def rule(context: Context) -> Operand:
+        context.emit("fence", none, scope=scope)
+        return NoneOperand()
+
+
+for _name, _scope in (("threadfence", "device"), ("threadfence_block", "block"), ("threadfence_system", "system")):
+    _fence(_name, _scope)
+
+#: Names under ``cuda.atomic`` -> functions of the IR's ``atomic``, where they differ.
+_ATOMIC_NAMES = {"and": "and_", "or": "or_"}
+_ELEMENTS = {
+    "number": "elements of int32, uint32, int64, uint64, float32 or float64",
+    "integer": "elements of int32, uint32, int64 or uint64",
+    "unsigned": "elements of uint32 or uint64",
+}
+
+
+def _atomic_array(name: str, array: Operand, elements: str) -> Value:
+    """The array of an atomic operation, if it can be updated; ``elements`` is a key of ``_ELEMENTS``."""
     if not (isinstance(array, Value) and isinstance(array.type, Array)):
         raise Refusal(
-            f"cuda.atomic.{function} of something that is not an array",
+            f"cuda.atomic.{name} of something that is not an array",
             found=describe(array),
             expected="an array in global or shared memory",
             do="pass the array itself, and the index as the second argument",
@@ -70,28 +91,58 @@ def _atomic(context: Context, function: str, array: Operand, index: Operand, val
             do="drop 'const' from its type in the signature",
             operand=1,
         )
-    if not isinstance(dtype, (Integer, Float)) or dtype.bits < 32:
+    fits = isinstance(dtype, Integer) or (elements == "number" and isinstance(dtype, Float))
+    if not fits or dtype.size < 4 or (elements == "unsigned" and isinstance(dtype, Integer) and dtype.signed):
         raise Refusal(
-            f"cuda.atomic.{function} on {dtype.name}",
+            f"cuda.atomic.{name} on {dtype.name}",
             found=kind.name,
-            expected="elements of int32, uint32, int64, uint64, float32 or float64",
-            do="use an array of a wider type, such as int32",
+            expected=_ELEMENTS[elements],
+            do="use an array of a wider type, such as int32" if elements == "number" else "use an array of such a type",
             operand=1,
         )
+    return array
+
+
+def _atomic_index(context: Context, name: str, array: Value, index: Operand) -> list[Value]:
     try:
-        indices = element_index(context, array, index, f"cuda.atomic.{function}")
+        return element_index(context, array, index, f"cuda.atomic.{name}")
     except Refusal as refusal:
         refusal.operand = 2
         raise
-    new = context.cast(context.scalar(value, "the value", 3), dtype)
-    return context.emit("atomic", dtype, array, *indices, new, function=function)
 
 
-def _register(function: str) -> None:
-    @kernel_name(f"atomic.{function}")
+def _register(function: str, elements: str) -> None:
+    name = _ATOMIC_NAMES.get(function, function)
+
+    @kernel_name(f"atomic.{name}")
     def rule(context: Context, array: Operand, index: Operand, value: Operand) -> Operand:
-        return _atomic(context, function, array, index, value)
+        target = _atomic_array(name, array, elements)
+        indices = _atomic_index(context, name, target, index)
+        dtype = element_type(target.type)
+        new = context.cast(context.scalar(value, "the value", 3), dtype)
+        return context.emit("atomic", dtype, target, *indices, new, function=function)
 
 
-for _function in ("add", "min", "max"):
-    _register(_function)
+for _function, _elements in ATOMICS.items():
+    _register(_function, _elements)
+
+
+@kernel_name("atomic.cas")
+def cas(context: Context, array: Operand, index: Operand, old: Operand, value: Operand) -> Operand:
+    target = _atomic_array("cas", array, "number")
+    indices = _atomic_index(context, "cas", target, index)
+    dtype = element_type(target.type)
+    wanted = context.cast(context.scalar(old, "the value to compare with", 3), dtype)
+    new = context.cast(context.scalar(value, "the value", 4), dtype)
+    return context.emit("atomic_cas", dtype, target, *indices, wanted, new)
+
+
+@kernel_name("atomic.compare_and_swap")
+def compare_and_swap(context: Context, array: Operand, old: Operand, value: Operand) -> Operand:
+    target = _atomic_array("compare_and_swap", array, "number")
+    dtype = element_type(target.type)
+    assert isinstance(target.type, Array)
+    wanted = context.cast(context.scalar(old, "the value to compare with", 2), dtype)
+    new = context.cast(context.scalar(value, "the value", 3), dtype)
+    first = [context.weak(0)] * target.type.ndim
+    return context.emit("atomic_cas", dtype, target, *first, wanted, new)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a thread stands; barriers and warp exchanges."""
+"""Where a thread stands, and what time it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, TupleOperand, const_of, describe, is_const
 from cudabuild.ir.ir import Value
-from cudabuild.types import Boolean, Float, Integer, Scalar, int32, none, uint32, weak_int
+from cudabuild.types import int32, int64, none, uint32, weak_int
 
 __all__ = ["special_register"]
 
@@ -45,41 +45,17 @@ def gridsize(context: Context, ndim: Operand) -> Operand:
     return _axes(context, "gridsize", ndim)
 
 
-@kernel_name("syncthreads")
-def syncthreads(context: Context) -> Operand:
-    context.emit("barrier", none)
+@kernel_name("nanosleep")
+def nanosleep(context: Context, ns: Operand) -> Operand:
+    context.emit("nanosleep", none, context.cast(context.integer(ns, "the duration", 1), uint32))
     return NoneOperand()
 
 
-@kernel_name("shfl_down_sync")
-def shfl_down_sync(context: Context, mask: Operand, value: Operand, delta: Operand) -> Operand:
-    lanes = _integer(context, mask, "the mask", 1)
-    data = context.scalar(value, "the value", 2)
-    distance = _integer(context, delta, "the distance", 3)
-    kind = data.type
-    assert isinstance(kind, Scalar)
-    if isinstance(kind, Boolean) or (isinstance(kind, (Integer, Float)) and kind.bits < 32):
-        raise Refusal(
-            "a warp shuffle moves 32 or 64 bits",
-            found=describe(value),
-            expected="int32, uint32, int64, uint64, float32 or float64",
-            do="convert it: int32(x)",
-            operand=2,
-        )
-    width = context.const(32, int32)
-    return context.emit(
-        "shfl", kind, context.cast(lanes, uint32), data, context.cast(distance, int32), width, mode="down"
-    )
+@kernel_name("clock")
+def clock(context: Context) -> Operand:
+    return context.cast(context.emit("clock", int64, source="cycle"), weak_int)
 
 
-def _integer(context: Context, operand: Operand, what: str, position: int) -> Value:
-    value = context.scalar(operand, what, position)
-    if isinstance(value.type, Integer):
-        return value
-    raise Refusal(
-        f"{what} is not an integer",
-        found=describe(operand),
-        expected="an integer",
-        do="convert it: int(x)",
-        operand=position,
-    )
+@kernel_name("globaltimer")
+def globaltimer(context: Context) -> Operand:
+    return context.cast(context.emit("clock", int64, source="ns"), weak_int)
