@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 from cudabuild.ir.ops import OPS, Effect
@@ -17,10 +18,12 @@ from cudabuild.types import Array, Type, none, parse_signature
 
 __all__ = ["parse_function", "parse_functions"]
 
+_T = TypeVar("_T")
+
 _HEADER = re.compile(r"(kernel|device) ([\w.]+)\((.*)\) -> (.+)$")
 _LABEL = re.compile(r"([\w.]+):(?:\s*; from (.*))?$")
-_RESULT = re.compile(r"(%[\w.]+): (.+?) = (.*)$")
-_ATTRIBUTE = re.compile(r"\s+(\w+)=")
+_INSTRUCTION = re.compile(r"(?:(%[\w.]+): (.+?) = )?(\w+)((?: %[\w.]+,?)*)")
+_ATTRIBUTE = re.compile(r"\s+(\w+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S+)")
 
 
 def parse_function(text: str) -> Function:
@@ -55,7 +58,7 @@ class _FunctionParser:
             raise ValueError(f"expected a function, found {self.lines[0]!r}")
         params = [self._param(part, index) for index, part in enumerate(_split(header[3]))]
         order: dict[str, list[str]] = {}
-        pending: list[tuple[Instr, list[str], str]] = []
+        pending: list[tuple[Instr, list[str], dict[str, str], str]] = []
         block: Block | None = None
         for line in self.lines[1:]:
             label = _LABEL.match(line)
@@ -66,10 +69,10 @@ class _FunctionParser:
             elif block is None:
                 raise ValueError(f"expected a block, found {line!r}")
             else:
-                pending.append(self._instr(line, block))
-        for instr, operands, attributes in pending:
-            instr.operands = [self.values[name] for name in operands]
-            instr.attrs = self._attributes(instr.op, attributes)
+                pending.append((*self._instr(line, block), line))
+        for instr, operands, attributes, line in pending:
+            instr.operands = [_find(name, self.values, f"value {name} in {line!r}") for name in operands]
+            instr.attrs = {key: self._attribute(instr.op, key, value, line) for key, value in attributes.items()}
         self._connect(order)
         result = _parse_type(header[4])
         return Function(header[2], params, result, list(self.blocks.values()), header[1] == "kernel")
@@ -80,34 +83,29 @@ class _FunctionParser:
         self.values[f"%{name}"] = param
         return param
 
-    def _instr(self, line: str, block: Block) -> tuple[Instr, list[str], str]:
-        body, _, comment = line.partition("  ; ")
-        result = _RESULT.match(body)
-        kind = _parse_type(result[2]) if result is not None else none
-        body = result[3] if result is not None else body
-        match = _ATTRIBUTE.search(body)
-        head, attributes = (body[: match.start()], body[match.start() :]) if match is not None else (body, "")
-        op, _, operands = head.partition(" ")
-        if op not in OPS:
+    def _instr(self, line: str, block: Block) -> tuple[Instr, list[str], dict[str, str]]:
+        match = _INSTRUCTION.match(line)
+        if match is None or match[3] not in OPS:
             raise ValueError(f"expected an operation, found {line!r}")
-        hint = "" if comment.startswith("line ") else comment.split("  ; ")[0]
-        instr = Instr(kind, None, op, [], {}, block, hint)
+        instr = Instr(none if match[2] is None else _parse_type(match[2]), None, match[3], [], {}, block)
         block.instructions.append(instr)
-        if result is not None:
-            self.values[result[1]] = instr
-        return instr, [part for part in _split(operands) if part], attributes
+        if match[1] is not None:
+            self.values[match[1]] = instr
+        attributes: dict[str, str] = {}
+        at = match.end()
+        while (attribute := _ATTRIBUTE.match(line, at)) is not None:
+            attributes[attribute[1]] = attribute[2]
+            at = attribute.end()
+        comments = [part for part in line[at:].split("  ; ") if part and not part.startswith("line ")]
+        instr.hint = comments[0] if comments else ""
+        return instr, match[4].replace(",", "").split(), attributes
 
-    def _attributes(self, op: str, text: str) -> dict[str, Any]:
-        parts = _ATTRIBUTE.split(text)[1:]
-        attrs: dict[str, Any] = {}
-        for key, value in zip(parts[::2], parts[1::2], strict=True):
-            if OPS[op].effect == Effect.END and value in self.blocks:
-                attrs[key] = self.blocks[value]
-            elif key == "callee":
-                attrs[key] = self.callees[value]
-            else:
-                attrs[key] = _literal(value)
-        return attrs
+    def _attribute(self, op: str, key: str, text: str, line: str) -> Any:
+        if OPS[op].effect == Effect.END and key in ("target", "then", "else"):
+            return _find(text, self.blocks, f"block {text} in {line!r}")
+        if key == "callee":
+            return _find(text, self.callees, f"function {text} before {line!r}")
+        return _literal(text)
 
     def _connect(self, order: dict[str, list[str]]) -> None:
         for block in self.blocks.values():
@@ -115,6 +113,12 @@ class _FunctionParser:
                 successor.predecessors.append(block)
         for name, names in order.items():
             self.blocks[name].predecessors = [self.blocks[n] for n in names]
+
+
+def _find(name: str, known: Mapping[str, _T], what: str) -> _T:
+    if name not in known:
+        raise ValueError(f"no {what}")
+    return known[name]
 
 
 def _literal(text: str) -> Any:

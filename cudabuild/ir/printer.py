@@ -61,4 +61,4 @@ def _format_attr(value: object) -> str:
         return value
     if isinstance(value, str) and "." in value and all(part.isidentifier() for part in value.split(".")):
         return value
-    return repr(value).replace(", ", ",")
+    return repr(value).replace(", ", ",") if isinstance(value, tuple) else repr(value)

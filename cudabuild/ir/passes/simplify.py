@@ -226,7 +226,7 @@ def _other_cast(cast: Instr) -> Value | None:
 
 
 def _other_dim(dim: Instr, array: Instr) -> Value | None:
-    if array.op in ("shared", "local"):
+    if array.op in ("shared", "local", "constant"):
         const = Instr(
             dim.type, dim.location, "const", [], {"value": array.attrs["shape"][dim.attrs["axis"]]}, dim.block
         )
