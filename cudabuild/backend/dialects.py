@@ -96,6 +96,9 @@ class Dialect:
     def close_kernel(self, emitter: FunctionEmitter) -> None:
         """Called once after the last block was written, before phis are completed."""
 
+    def leave_block(self, emitter: FunctionEmitter) -> None:
+        """Called before the last instruction of every block (``emitter.block``)."""
+
     def sreg(self, emitter: FunctionEmitter, register: str) -> Operand:
         """``tid.x`` … ``nctaid.z``, ``laneid``: an i32 that is not negative."""
         raise NotImplementedError

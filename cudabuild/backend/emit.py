@@ -195,6 +195,8 @@ class FunctionEmitter:
             for phi in block.phis:
                 self._begin_phi(phi)
             for instr in block.instructions:
+                if instr.is_end:
+                    self.dialect.leave_block(self)
                 if instr.op != "phi":
                     self._instruction(instr)
             self._exits[block] = self.text.current

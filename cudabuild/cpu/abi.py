@@ -17,10 +17,13 @@ __all__ = [
     "LAUNCH_SIZE",
     "STATUS_NO_MEMORY",
     "STATUS_OK",
+    "STATUS_STUCK_GRID",
     "STATUS_STUCK_WARP",
     "TEXT_CONSTANTS",
     "WARP",
+    "WARP_LANES",
     "Slot",
+    "Wait",
     "pack_launch",
 ]
 
@@ -50,17 +53,36 @@ LAUNCH: dict[str, Slot] = {
     "status": Slot("i32", 60),  # STATUS_…; the first failure stays
     "block": Slot("i64", 64),  # where it failed: the block's number in the grid …
     "thread": Slot("i64", 72),  # … and the thread's in the block
-    "next": Slot("i64", 128),  # the first block that no worker has taken
+    "order.factor": Slot("i64", 80),  # the n-th block taken is number (n * factor + offset) % blocks; 0: n itself
+    "order.offset": Slot("i64", 88),
+    "resident": Slot("i64", 96),  # the most blocks that a worker has begun and not ended, where blocks take turns
+    "next": Slot("i64", 128),  # how many blocks have been taken
+    # Grid sync: blocks that still run (24 bits), of those the ones that have arrived (24), syncs so far (16).
+    "grid": Slot("i64", 136),
 }
 LAUNCH_SIZE = 192
 
-_LAUNCH = struct.Struct("=Q6i3q2i2q")
+_LAUNCH = struct.Struct("=Q6i3q2i5q24xqq")
 
 STATUS_OK = 0
 STATUS_NO_MEMORY = 1  #: no memory for the coroutine frames or the shared arrays of a block
 STATUS_STUCK_WARP = 2  #: lanes wait at a warp operation for lanes that wait somewhere else
+STATUS_STUCK_GRID = 3  #: threads wait at a grid sync while others of their block wait at a barrier
 
-#: The ``xchg`` slots serve the warp that is running: no lane waits in a warp operation while another warp runs.
+
+class Wait:
+    """What a suspended lane waits for, in its ``kind`` slot. From ``SHFL`` on it meets the lanes of its mask."""
+
+    BARRIER = 0  #: also a lane that has returned
+    TURN = 1  #: others to run: it will look again
+    GRID = 2
+    SHFL = 3  #: the value of lane ``source``
+    VOTE = 4  #: which lanes have an ``in`` that is not 0 (low half of ``out``), of which lanes (high half)
+    MATCH = 5  #: which lanes have the same ``in`` (low half), of which lanes (high half)
+    SYNC = 6
+    ACTIVE = 7  #: whoever comes to this operation, ``mask`` being its number; answers like ``VOTE``
+
+
 BLOCK: dict[str, Slot] = {
     "launch": Slot("ptr", 0),
     "params": Slot("ptr", 8),
@@ -83,20 +105,41 @@ BLOCK: dict[str, Slot] = {
     "ctaid.y": Slot("i32", 116),
     "ctaid.z": Slot("i32", 120),
     "dynamic": Slot("i32", 124),  # bytes of dynamic shared memory
-    "xchg.mask": Slot("i32", 128),  # per lane: whom it waits for; 0 for a lane that does not wait
-    "xchg.source": Slot("i32", 128 + 4 * WARP),  # per lane: whose value it wants
-    "xchg.in": Slot("i64", 128 + 8 * WARP),  # per lane: its value
-    "xchg.out": Slot("i64", 128 + 16 * WARP),  # per lane: the value it gets
+    "stop": Slot("ptr", 128),  # the launch's stop flag
+    "warps": Slot("ptr", 136),  # one WARP_LANES per warp, where there are warp operations or threads take turns
+    "warp": Slot("ptr", 144),  # the one of the warp that is running
+    "generation": Slot("i64", 152),  # of the grid sync that the block waits for; -1: none
+    "arrived": Slot("i32", 160),  # threads that have come to a barrier with a condition …
+    "true": Slot("i32", 164),  # … and those whose condition is true
+    "reduced": Slot("i64", 168),  # both, of the barrier that all have passed
 }
-BLOCK_SIZE = 128 + 24 * WARP
+BLOCK_SIZE = 192
+
+#: The lanes of one warp: sets of them as bits, then one slot per lane.
+WARP_LANES: dict[str, Slot] = {
+    "live": Slot("i32", 0),
+    "ready": Slot("i32", 4),
+    "barrier": Slot("i32", 8),
+    "grid": Slot("i32", 12),
+    "waiting": Slot("i32", 16),  # in a warp operation
+    "kind": Slot("i32", 64),  # ``Wait``
+    "mask": Slot("i32", 64 + 4 * WARP),  # whom it waits for
+    "source": Slot("i32", 64 + 8 * WARP),  # whose value it wants
+    "in": Slot("i64", 64 + 12 * WARP),  # its value
+    "out": Slot("i64", 64 + 20 * WARP),  # the value it gets
+}
+WARP_LANES_SIZE = 64 + 28 * WARP
 
 #: What the LLVM text of ``library.py`` and ``schedule_text.py`` calls these things: ``$launch_ntid_x``, ``$block_top``.
 TEXT_CONSTANTS: dict[str, int] = {
     **{f"launch_{name.replace('.', '_')}": slot.offset for name, slot in LAUNCH.items()},
     **{f"block_{name.replace('.', '_')}": slot.offset for name, slot in BLOCK.items()},
+    **{f"warp_{name}": slot.offset for name, slot in WARP_LANES.items()},
     "block_size": BLOCK_SIZE,
+    "warp_size": WARP_LANES_SIZE,
     "no_memory": STATUS_NO_MEMORY,
     "stuck_warp": STATUS_STUCK_WARP,
+    "stuck_grid": STATUS_STUCK_GRID,
 }
 
 
@@ -106,6 +149,10 @@ def pack_launch(
     grid: tuple[int, int, int],
     chunk: int,
     dynamic: int,
+    *,
+    order: tuple[int, int] = (0, 0),
+    resident: int = 1,
+    together: bool = False,
 ) -> bytes:
     """The bytes of a ``LAUNCH`` that is about to start.
 
@@ -114,6 +161,10 @@ def pack_launch(
         block, grid: threads of a block and blocks of the grid along x, y, z.
         chunk: blocks that a worker takes at a time.
         dynamic: bytes of dynamic shared memory.
+        order: factor and offset of the order of blocks.
+        resident: the most blocks that a worker has begun and not ended, where blocks take turns.
+        together: whether the kernel synchronises the grid.
     """
-    head = _LAUNCH.pack(params, *block, *grid, grid[0] * grid[1] * grid[2], chunk, dynamic, 0, STATUS_OK, 0, 0)
-    return head.ljust(LAUNCH_SIZE, b"\0")
+    blocks = grid[0] * grid[1] * grid[2]
+    fixed = (params, *block, *grid, blocks, chunk, dynamic, 0, STATUS_OK, 0, 0, *order, resident)
+    return _LAUNCH.pack(*fixed, 0, blocks if together else 0).ljust(LAUNCH_SIZE, b"\0")

@@ -12,6 +12,7 @@ from cudabuild.backend import llvm
 from cudabuild.backend.emit import emit_module
 from cudabuild.cpu.dialect import HostDialect
 from cudabuild.cpu.library import library_symbols
+from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.schedule import format_schedule
 from cudabuild.definition import DEFAULT_OPTIONS
 from cudabuild.errors import ToolError
@@ -42,6 +43,8 @@ class HostKernel:
         address: of the ``void (LAUNCH *)`` that a worker calls; valid while this object lives.
         static_shared: bytes of static shared memory.
         coroutine: whether its threads are coroutines.
+        takes_turns: whether blocks that wait for others can be there together.
+        syncs_grid: whether all of them must be.
         written: the parameters through whose arrays the kernel may write, by index.
         library: what keeps the code loaded.
     """
@@ -49,6 +52,8 @@ class HostKernel:
     address: int
     static_shared: int
     coroutine: bool
+    takes_turns: bool
+    syncs_grid: bool
     written: frozenset[int]
     library: llvm.JitLibrary
 
@@ -62,9 +67,17 @@ def compile_kernel(definition: KernelDefinition, signature: Signature) -> HostKe
     """
     from cudabuild.frontend import build_ir
     from cudabuild.ir.passes import run_passes
+    from cudabuild.ir.passes.inline import inline_calls
 
-    function = run_passes(build_ir(definition, signature), target_kind="host")
+    function = build_ir(definition, signature)
+    inline_calls(function, _must_be_inlined)
+    run_passes(function, target_kind="host")
     return compile_function(function, definition.options)
+
+
+def _must_be_inlined(callee: Function) -> bool:
+    """A loop that may never end is left by leaving the kernel, which only the kernel's own body can."""
+    return callee.synchronises or bool(find_polls(callee, compute_ranges(callee, index_width=INDEX_WIDTH)))
 
 
 def compile_function(function: Function, options: Options = DEFAULT_OPTIONS) -> HostKernel:
@@ -79,11 +92,17 @@ def compile_function(function: Function, options: Options = DEFAULT_OPTIONS) -> 
         plan = dialect.plan
         name = f"{next(_serial)}.{plan.symbol}"
         try:
-            library = llvm.load_object(name, code, [plan.symbol], library_symbols(plan.warps))
+            library = llvm.load_object(name, code, [plan.symbol], library_symbols(plan.takes_turns))
         except RuntimeError as error:
             raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error
     return HostKernel(
-        library.address(plan.symbol), plan.static_shared or 0, plan.coroutine, _written_parameters(function), library
+        library.address(plan.symbol),
+        plan.static_shared or 0,
+        plan.coroutine,
+        plan.takes_turns,
+        any(instr.op == "grid_sync" for instr in function.instructions()),
+        _written_parameters(function),
+        library,
     )
 
 

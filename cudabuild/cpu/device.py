@@ -7,7 +7,15 @@ import ctypes
 import platform
 from typing import TYPE_CHECKING, Any
 
-from cudabuild.cpu.abi import LAUNCH, LAUNCH_SIZE, STATUS_NO_MEMORY, STATUS_OK, STATUS_STUCK_WARP, pack_launch
+from cudabuild.cpu.abi import (
+    LAUNCH,
+    LAUNCH_SIZE,
+    STATUS_NO_MEMORY,
+    STATUS_OK,
+    STATUS_STUCK_GRID,
+    STATUS_STUCK_WARP,
+    pack_launch,
+)
 from cudabuild.cpu.arguments import Packer
 from cudabuild.cpu.compile import HostKernel, compile_kernel
 from cudabuild.cpu.workers import Job, core_count, run_job
@@ -29,6 +37,9 @@ _MAX_SHARED = 227 * 1024
 
 #: Below this many threads a second worker costs more to wake than it does.
 _THREADS_PER_WORKER = 2048
+
+#: Threads of blocks that have begun and wait for others: about five times what the largest GPU holds.
+_MAX_RESIDENT = 1 << 20
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -87,22 +98,45 @@ class CpuLauncher:
         blocks = grid[0] * grid[1] * grid[2]
         workers = min(core_count(), blocks, -(-blocks * block[0] * block[1] * block[2] // _THREADS_PER_WORKER))
         # Eight turns for each worker even out blocks of different length; 64 blocks make taking a turn cheap.
-        chunk = max(1, min(64, blocks // (workers * 8)))
+        chunk = 1 if self.kernel.takes_turns else max(1, min(64, blocks // (workers * 8)))
+        resident = self._count_resident(blocks, block) if self.kernel.takes_turns else 1
         params = ctypes.create_string_buffer(packed.data, len(packed.data) + 1)
-        launch = _Launch(pack_launch(ctypes.addressof(params), block, grid, chunk, shared))
+        head = pack_launch(
+            ctypes.addressof(params), block, grid, chunk, shared, resident=resident, together=self.kernel.syncs_grid
+        )
+        launch = _Launch(head)
         enter, address = self._enter, launch.address
         run_job(Job(lambda: enter(address), launch.stop, (self, packed, params, launch)), workers)
         packed.write_back()
         if launch.status != STATUS_OK:
             raise LaunchError(self._explain(launch, grid, block))
 
+    def _count_resident(self, blocks: int, block: Dim) -> int:
+        """How many blocks a worker may have begun and not ended: all that there is room for."""
+        room = max(1, _MAX_RESIDENT // (block[0] * block[1] * block[2]))
+        if self.kernel.syncs_grid and blocks > room:
+            raise LaunchError(
+                f"{self._name} synchronises the grid, so all its blocks must run together\n"
+                f"  found:    {blocks} blocks of {block} threads\n"
+                f"  expected: at most {room} blocks of that size\n"
+                "  do:       launch fewer blocks, and let each do more in a loop"
+            )
+        return min(blocks, room)
+
     def _explain(self, launch: _Launch, grid: Dim, block: Dim) -> str:
         where = f"{self._name}, block {_position(launch.block, grid)}"
         if launch.status == STATUS_NO_MEMORY:
             return f"{where}: no memory left for the threads and shared arrays of a block of {block} threads"
+        where += f", thread {_position(launch.thread, block)}"
+        if launch.status == STATUS_STUCK_GRID:
+            return (
+                f"{where}: a grid sync waits for ever\n"
+                "  found:    other threads of the block wait at a barrier\n"
+                "  expected: every live thread comes to the grid sync"
+            )
         assert launch.status == STATUS_STUCK_WARP
         return (
-            f"{where}, thread {_position(launch.thread, block)}: a warp operation waits for ever\n"
+            f"{where}: a warp operation waits for ever\n"
             "  found:    lanes named in its mask wait at a barrier or at a warp operation with another mask\n"
             "  expected: every live lane of the mask comes to the operation with the same mask\n"
             "  do:       call it outside divergent branches, or name only the lanes that take the branch"

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.text import Operand, constant_global
-from cudabuild.cpu.abi import BLOCK, WARP, Slot
+from cudabuild.cpu import warp_ops
+from cudabuild.cpu.abi import BLOCK, WARP, Slot, Wait
+from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.math import emit_math
 from cudabuild.cpu.schedule import THREAD, UNIFORM, Plan, load_field, load_uniform
 from cudabuild.types import Array
@@ -28,12 +30,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cudabuild.backend.emit import FunctionEmitter
-    from cudabuild.ir.ir import Function
+    from cudabuild.ir.ir import Block, Function
     from cudabuild.types.layout import Field
 
 __all__ = ["HostDialect", "shared_layout"]
 
 _SHARED_ALIGN = 16
+
+#: Operations at which a thread waits for others than at a plain barrier.
+_TURN_OPS = frozenset(("shfl", "vote", "match", "activemask", "syncwarp", "grid_sync"))
+
+_RARELY = '!{!"branch_weights", i32 1048576, i32 1}'
 
 
 def shared_layout(function: Function) -> tuple[dict[str, int], int] | None:
@@ -74,7 +81,8 @@ class HostDialect(Dialect):
         self.triple = triple
         self.datalayout = datalayout
         self.coroutine = function.synchronises
-        self.warps = any(instr.op == "shfl" for instr in function.instructions())
+        self.takes_turns = any(instr.op in _TURN_OPS for instr in function.instructions())
+        self._polls: dict[Block, str] = {}
         self._layout = shared_layout(function)
 
     # -- the kernel as a whole
@@ -82,7 +90,10 @@ class HostDialect(Dialect):
     def open_kernel(self, emitter: FunctionEmitter, symbol: str, fields: Sequence[Field]) -> list[Operand]:
         arguments = [(f"arg{n}", emitter.field_type(field), field.offset) for n, field in enumerate(fields)]
         static = None if self._layout is None else self._layout[1]
-        plan = Plan(symbol, f"{symbol}.body", tuple(arguments), self.coroutine, self.warps, static)
+        self._polls = find_polls(emitter.function, emitter.ranges)
+        self.takes_turns = self.takes_turns or "turn" in self._polls.values()
+        self.coroutine = self.coroutine or self.takes_turns
+        plan = Plan(symbol, f"{symbol}.body", tuple(arguments), self.coroutine, self.takes_turns, static)
         self.plan = plan
         parameters = ", ".join(plan.body_parameters)
         if self.coroutine:
@@ -105,12 +116,12 @@ class HostDialect(Dialect):
         text.end("ret ptr null")
         text.start("begin")
         text.do("%coro.handle = call ptr @llvm.coro.begin(token %coro.id, ptr %coro.frame)")
-        self._suspend(emitter, "start")
+        self.suspend(emitter, "start")
         lines = load_uniform() + load_field("block", "params", BLOCK["params"])
         lines += "".join(load_field("params", name, Slot(type, at)) for name, type, at in plan.arguments)
         text.current.lines += lines.splitlines()
 
-    def _suspend(self, emitter: FunctionEmitter, label: str, final: bool = False) -> None:
+    def suspend(self, emitter: FunctionEmitter, label: str, final: bool = False) -> None:
         """Returns to the schedule; the thread goes on in a new block."""
         text = emitter.text
         state = text.emit("i8", f"call i8 @llvm.coro.suspend(token none, i1 {'true' if final else 'false'})")
@@ -125,11 +136,27 @@ class HostDialect(Dialect):
             return
         text = emitter.text
         text.start("final")
-        self._suspend(emitter, "after", final=True)
+        self.suspend(emitter, "after", final=True)
         text.end("unreachable")
         text.start("suspend")
         text.do("call void @llvm.coro.end(ptr %coro.handle, i1 false, token none)")
         text.end("ret ptr %coro.handle")
+
+    def leave_block(self, emitter: FunctionEmitter) -> None:
+        """Looks up from the work in a loop that may never end (``loops.py``)."""
+        how = self._polls.get(emitter.block)
+        if how is None:
+            return
+        text = emitter.text
+        if how == "turn":
+            warp_ops.wait(emitter, Wait.TURN)
+            self.suspend(emitter, text.name("turn"))
+        flag = text.emit("i32", "load atomic i32, ptr %stop monotonic, align 4")
+        running, stopped, going = text.emit("i1", f"icmp eq {flag.typed}, 0"), text.name("stop"), text.name("go")
+        text.end(f"br i1 {running.text}, label %{going}, label %{stopped}, !prof {_RARELY}")
+        text.start(stopped)
+        self.kernel_return(emitter)
+        text.start(going)
 
     # -- threads
 
@@ -143,38 +170,38 @@ class HostDialect(Dialect):
         return Operand("i32", f"%{register}", nneg=True)
 
     def barrier(self, emitter: FunctionEmitter) -> None:
-        self._suspend(emitter, emitter.text.name("resumed"))
+        self.suspend(emitter, emitter.text.name("resumed"))
+
+    def barrier_reduce(self, emitter: FunctionEmitter, mode: str, flag: Operand) -> Operand:
+        return warp_ops.barrier_reduce(self, emitter, mode, flag)
+
+    def grid_sync(self, emitter: FunctionEmitter) -> None:
+        warp_ops.wait(emitter, Wait.GRID)
+        self.suspend(emitter, emitter.text.name("resumed"))
+
+    def syncwarp(self, emitter: FunctionEmitter, mask: Operand) -> None:
+        warp_ops.meet(self, emitter, Wait.SYNC, mask)
+
+    def vote(self, emitter: FunctionEmitter, mode: str, mask: Operand, flag: Operand) -> Operand:
+        return warp_ops.vote(self, emitter, mode, mask, flag)
+
+    def match(self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand) -> Operand:
+        return warp_ops.match(self, emitter, mode, mask, value)
+
+    def activemask(self, emitter: FunctionEmitter) -> Operand:
+        return warp_ops.activemask(self, emitter)
 
     def shfl(
         self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand, lane: Operand, width: Operand
     ) -> Operand:
-        text = emitter.text
-        own = self.sreg(emitter, "laneid")
-        source = _shuffle_source(emitter, mode, own, lane, width)
-        alone = text.emit("i32", f"shl nuw i32 1, {own.text}")
-        empty = text.emit("i1", f"icmp eq {mask.typed}, 0")
-        # 0 would say "does not wait": a lane that names nobody waits for itself alone.
-        self._put(emitter, "xchg.mask", own, text.emit("i32", f"select {empty.typed}, {alone.typed}, {mask.typed}"))
-        self._put(emitter, "xchg.source", own, source)
-        self._put(emitter, "xchg.in", own, _to_bits(emitter, value))
-        self._suspend(emitter, text.name("resumed"))
-        # The lane's number again: the frame should not hold it across the suspension.
-        at = self._slot(emitter, "xchg.out", self.sreg(emitter, "laneid"))
-        return _from_bits(emitter, text.emit("i64", f"load i64, {at.typed}"), value.type)
-
-    def _slot(self, emitter: FunctionEmitter, name: str, lane: Operand) -> Operand:
-        text = emitter.text
-        slot = BLOCK[name]
-        index = text.emit("i64", f"zext nneg {lane.typed} to i64")
-        base = text.emit("ptr", f"getelementptr inbounds i8, ptr %block, i64 {slot.offset}")
-        return text.emit("ptr", f"getelementptr inbounds {slot.type}, {base.typed}, {index.typed}")
-
-    def _put(self, emitter: FunctionEmitter, name: str, lane: Operand, value: Operand) -> None:
-        emitter.text.do(f"store {value.typed}, {self._slot(emitter, name, lane).typed}")
+        return warp_ops.shfl(self, emitter, mode, mask, value, lane, width)
 
     def fence(self, emitter: FunctionEmitter, scope: str) -> None:
         # The threads of a block run on one core: only the compiler could reorder what they see.
-        emitter.text.do("fence syncscope(\"singlethread\") seq_cst" if scope == "block" else "fence seq_cst")
+        emitter.text.do('fence syncscope("singlethread") seq_cst' if scope == "block" else "fence seq_cst")
+
+    def nanosleep(self, emitter: FunctionEmitter, duration: Operand) -> None:
+        """Nothing of its own: a loop that waits lets others run where it goes back (``loops.py``)."""
 
     def clock(self, emitter: FunctionEmitter, source: str) -> Operand:
         if source == "cycle":
@@ -199,40 +226,3 @@ class HostDialect(Dialect):
 
     def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
         return emit_math(emitter, function, operands)
-
-
-def _shuffle_source(emitter: FunctionEmitter, mode: str, own: Operand, lane: Operand, width: Operand) -> Operand:
-    """The lane to read from, or the own lane where there is none (PTX ISA, "shfl.sync")."""
-    text = emitter.text
-    low_bits = text.emit("i32", f"add {width.typed}, -1")
-    low_bits = text.emit("i32", f"and {low_bits.typed}, {WARP - 1}")
-    segment = text.emit("i32", f"xor {low_bits.typed}, {WARP - 1}")
-    first = text.emit("i32", f"and {own.typed}, {segment.text}")
-    amount = text.emit("i32", f"and {lane.typed}, {WARP - 1}")
-    if mode == "up":
-        found = text.emit("i32", f"sub {own.typed}, {amount.text}")
-        inside = text.emit("i1", f"icmp sge {found.typed}, {first.text}")
-    else:
-        last = text.emit("i32", f"or {first.typed}, {low_bits.text}")
-        if mode == "idx":
-            amount = text.emit("i32", f"and {amount.typed}, {low_bits.text}")
-        start, how = (first, "or") if mode == "idx" else (own, "add" if mode == "down" else "xor")
-        found = text.emit("i32", f"{how} {start.typed}, {amount.text}")
-        inside = text.emit("i1", f"icmp sle {found.typed}, {last.text}")
-    return text.emit("i32", f"select {inside.typed}, {found.typed}, {own.typed}")
-
-
-def _to_bits(emitter: FunctionEmitter, value: Operand) -> Operand:
-    text = emitter.text
-    if not value.type.startswith("i"):
-        bits = {"half": 16, "float": 32, "double": 64}[value.type]
-        value = text.emit(f"i{bits}", f"bitcast {value.typed} to i{bits}")
-    return value if value.bits == 64 else text.emit("i64", f"zext {value.typed} to i64")
-
-
-def _from_bits(emitter: FunctionEmitter, bits: Operand, type: str) -> Operand:
-    text = emitter.text
-    width = {"half": 16, "float": 32, "double": 64}.get(type) or int(type[1:])
-    if width < 64:
-        bits = text.emit(f"i{width}", f"trunc {bits.typed} to i{width}")
-    return bits if type.startswith("i") else text.emit(type, f"bitcast {bits.typed} to {type}")

@@ -11,7 +11,9 @@ from functools import cache
 from string import Template
 
 from cudabuild.backend import llvm
+from cudabuild.cpu import turns
 from cudabuild.cpu.abi import TEXT_CONSTANTS
+from cudabuild.cpu.yielding import find_yield
 
 __all__ = ["library_symbols"]
 
@@ -47,9 +49,12 @@ stop:
 
 define i1 @schedule.open(ptr %launch, ptr %block, i1 %memory, i64 %static) {
 entry:
-  call void @llvm.memset.p0.i64(ptr align 64 %block, i8 0, i64 128, i1 false)
+  call void @llvm.memset.p0.i64(ptr align 8 %block, i8 0, i64 $block_size, i1 false)
   %launch.to = getelementptr inbounds i8, ptr %block, i64 $block_launch
   store ptr %launch, ptr %launch.to
+  %stop = getelementptr inbounds i8, ptr %launch, i64 $launch_stop
+  %stop.to = getelementptr inbounds i8, ptr %block, i64 $block_stop
+  store ptr %stop, ptr %stop.to
   %params.at = getelementptr inbounds i8, ptr %launch, i64 $launch_params
   %params = load ptr, ptr %params.at
   %params.to = getelementptr inbounds i8, ptr %block, i64 $block_params
@@ -111,6 +116,9 @@ entry:
   %frames.at = getelementptr inbounds i8, ptr %block, i64 $block_frames
   %frames = load ptr, ptr %frames.at
   call void @free(ptr %frames)
+  %warps.at = getelementptr inbounds i8, ptr %block, i64 $block_warps
+  %warps = load ptr, ptr %warps.at
+  call void @free(ptr %warps)
   ret void
 }
 
@@ -140,11 +148,26 @@ grab:
   %any = icmp ult i64 %first.new, %blocks
   br i1 %any, label %take, label %none
 take:
-  %number = phi i64 [ %first.old, %look ], [ %first.new, %grab ]
+  %turn = phi i64 [ %first.old, %look ], [ %first.new, %grab ]
+  %turn.next = add i64 %turn, 1
+  store i64 %turn.next, ptr %first.at
+  %factor.at = getelementptr inbounds i8, ptr %launch, i64 $launch_order_factor
+  %factor = load i64, ptr %factor.at
+  %ordered = icmp eq i64 %factor, 0
+  br i1 %ordered, label %place, label %shuffle
+shuffle:
+  %scaled = mul i64 %turn, %factor
+  %offset.at = getelementptr inbounds i8, ptr %launch, i64 $launch_order_offset
+  %offset = load i64, ptr %offset.at
+  %moved = add i64 %scaled, %offset
+  %grid.at = getelementptr inbounds i8, ptr %launch, i64 $launch_blocks
+  %grid = load i64, ptr %grid.at
+  %shuffled = urem i64 %moved, %grid
+  br label %place
+place:
+  %number = phi i64 [ %turn, %take ], [ %shuffled, %shuffle ]
   %number.to = getelementptr inbounds i8, ptr %block, i64 $block_number
   store i64 %number, ptr %number.to
-  %number.next = add i64 %number, 1
-  store i64 %number.next, ptr %first.at
   %frames.at = getelementptr inbounds i8, ptr %block, i64 $block_frames
   %frames = load ptr, ptr %frames.at
   %top.at = getelementptr inbounds i8, ptr %block, i64 $block_top
@@ -196,6 +219,11 @@ entry:
   %handles = load ptr, ptr %handles.at
   %threads.at = getelementptr inbounds i8, ptr %block, i64 $block_threads
   %threads = load i64, ptr %threads.at
+  %stop.at = getelementptr inbounds i8, ptr %block, i64 $block_stop
+  %stop = load ptr, ptr %stop.at
+  %sum.at = getelementptr inbounds i8, ptr %block, i64 $block_arrived
+  %sum.to = getelementptr inbounds i8, ptr %block, i64 $block_reduced
+  store i64 0, ptr %sum.at
   br label %round
 round:
   %live = phi i64 [ %threads, %entry ], [ %left.next, %round.end ]
@@ -216,171 +244,16 @@ thread:
   %round.last = icmp eq i64 %number.next, %live
   br i1 %round.last, label %round.end, label %thread
 round.end:
+  %sum = load i64, ptr %sum.at
+  store i64 %sum, ptr %sum.to
+  store i64 0, ptr %sum.at
+  %flag = load atomic i32, ptr %stop monotonic, align 4
+  %stopped = icmp ne i32 %flag, 0
   %empty = icmp eq i64 %left.next, 0
-  br i1 %empty, label %end, label %round
+  %over = or i1 %empty, %stopped
+  br i1 %over, label %end, label %round
 end:
   ret void
-}
-"""
-
-#: The rounds of a kernel with warp operations. ``schedule.warp`` returns the lanes that stand at a barrier, and those
-#: that wait for lanes which can never come.
-WARP_LIBRARY = """
-declare void @schedule.fail(ptr, i32, i64)
-declare void @llvm.coro.resume(ptr)
-declare i1 @llvm.coro.done(ptr)
-
-define void @schedule.warps(ptr %block) {
-entry:
-  %live = alloca [32 x i32], align 64
-  %handles.at = getelementptr inbounds i8, ptr %block, i64 $block_handles
-  %handles = load ptr, ptr %handles.at
-  %threads.at = getelementptr inbounds i8, ptr %block, i64 $block_threads
-  %threads = load i64, ptr %threads.at
-  %threads.up = add nuw nsw i64 %threads, 31
-  %warps = lshr i64 %threads.up, 5
-  br label %fill
-fill:
-  %fill.number = phi i64 [ 0, %entry ], [ %fill.next, %fill ]
-  %fill.first = shl nuw nsw i64 %fill.number, 5
-  %fill.rest = sub nsw i64 %threads, %fill.first
-  %fill.full = icmp ugt i64 %fill.rest, 31
-  %fill.count = trunc i64 %fill.rest to i32
-  %fill.part.up = shl i32 1, %fill.count
-  %fill.part = sub i32 %fill.part.up, 1
-  %fill.mask = select i1 %fill.full, i32 -1, i32 %fill.part
-  %fill.to = getelementptr inbounds i32, ptr %live, i64 %fill.number
-  store i32 %fill.mask, ptr %fill.to
-  %fill.next = add nuw nsw i64 %fill.number, 1
-  %fill.last = icmp eq i64 %fill.next, %warps
-  br i1 %fill.last, label %round, label %fill
-round:
-  br label %warp
-warp:
-  %number = phi i64 [ 0, %round ], [ %number.next, %warp.end ]
-  %any = phi i32 [ 0, %round ], [ %any.next, %warp.end ]
-  %mask.at = getelementptr inbounds i32, ptr %live, i64 %number
-  %mask = load i32, ptr %mask.at
-  %empty = icmp eq i32 %mask, 0
-  br i1 %empty, label %warp.end, label %warp.run
-warp.run:
-  %first = shl nuw nsw i64 %number, 5
-  %warp.handles = getelementptr inbounds ptr, ptr %handles, i64 %first
-  %result = call { i32, i32 } @schedule.warp(ptr %block, ptr %warp.handles, i32 %mask)
-  %mask.new = extractvalue { i32, i32 } %result, 0
-  store i32 %mask.new, ptr %mask.at
-  %stuck = extractvalue { i32, i32 } %result, 1
-  %fine = icmp eq i32 %stuck, 0
-  br i1 %fine, label %warp.end, label %failed
-warp.end:
-  %mask.left = phi i32 [ 0, %warp ], [ %mask.new, %warp.run ]
-  %any.next = or i32 %any, %mask.left
-  %number.next = add nuw nsw i64 %number, 1
-  %warp.last = icmp eq i64 %number.next, %warps
-  br i1 %warp.last, label %round.end, label %warp
-round.end:
-  %none = icmp eq i32 %any.next, 0
-  br i1 %none, label %end, label %round
-failed:
-  %lane = call i32 @llvm.cttz.i32(i32 %stuck, i1 true)
-  %lane.64 = zext nneg i32 %lane to i64
-  %offender = add i64 %first, %lane.64
-  call void @schedule.fail(ptr %block, i32 $stuck_warp, i64 %offender)
-  br label %end
-end:
-  ret void
-}
-
-define internal { i32, i32 } @schedule.warp(ptr %block, ptr %handles, i32 %start) {
-entry:
-  %masks = getelementptr inbounds i8, ptr %block, i64 $block_xchg_mask
-  %sources = getelementptr inbounds i8, ptr %block, i64 $block_xchg_source
-  %ins = getelementptr inbounds i8, ptr %block, i64 $block_xchg_in
-  %outs = getelementptr inbounds i8, ptr %block, i64 $block_xchg_out
-  br label %run
-run:
-  %run.ready = phi i32 [ %start, %entry ], [ %released.next, %groups.end ]
-  %run.live = phi i32 [ %start, %entry ], [ %live.next, %groups.end ]
-  %run.waiting = phi i32 [ 0, %entry ], [ %still, %groups.end ]
-  br label %lane
-lane:
-  %ready = phi i32 [ %run.ready, %run ], [ %ready.next, %lane ]
-  %live = phi i32 [ %run.live, %run ], [ %live.next, %lane ]
-  %waiting = phi i32 [ %run.waiting, %run ], [ %waiting.next, %lane ]
-  %number = call i32 @llvm.cttz.i32(i32 %ready, i1 true)
-  %number.64 = zext nneg i32 %number to i64
-  %bit = shl nuw i32 1, %number
-  %mask.at = getelementptr inbounds i32, ptr %masks, i64 %number.64
-  store i32 0, ptr %mask.at
-  %handle.at = getelementptr inbounds ptr, ptr %handles, i64 %number.64
-  %handle = load ptr, ptr %handle.at
-  call void @llvm.coro.resume(ptr %handle)
-  %returned = call i1 @llvm.coro.done(ptr %handle)
-  %mask = load i32, ptr %mask.at
-  %waits = icmp ne i32 %mask, 0
-  %gone = select i1 %returned, i32 %bit, i32 0
-  %live.next = xor i32 %live, %gone
-  %wait.bit = select i1 %waits, i32 %bit, i32 0
-  %waiting.next = or i32 %waiting, %wait.bit
-  %ready.less = add i32 %ready, -1
-  %ready.next = and i32 %ready, %ready.less
-  %run.last = icmp eq i32 %ready.next, 0
-  br i1 %run.last, label %lanes.end, label %lane
-lanes.end:
-  %nobody = icmp eq i32 %waiting.next, 0
-  br i1 %nobody, label %end, label %group
-group:
-  %left = phi i32 [ %waiting.next, %lanes.end ], [ %left.next, %group.end ]
-  %released = phi i32 [ 0, %lanes.end ], [ %released.next, %group.end ]
-  %leader = call i32 @llvm.cttz.i32(i32 %left, i1 true)
-  %leader.64 = zext nneg i32 %leader to i64
-  %leader.mask.at = getelementptr inbounds i32, ptr %masks, i64 %leader.64
-  %leader.mask = load i32, ptr %leader.mask.at
-  %all.masks = load <32 x i32>, ptr %masks, align 64
-  %leader.one = insertelement <32 x i32> poison, i32 %leader.mask, i64 0
-  %leader.all = shufflevector <32 x i32> %leader.one, <32 x i32> poison, <32 x i32> zeroinitializer
-  %same = icmp eq <32 x i32> %all.masks, %leader.all
-  %same.bits = bitcast <32 x i1> %same to i32
-  %members = and i32 %same.bits, %left
-  %left.others = xor i32 %members, -1
-  %left.next = and i32 %left, %left.others
-  %needed = and i32 %leader.mask, %live.next
-  %missing.inverse = xor i32 %members, -1
-  %missing = and i32 %needed, %missing.inverse
-  %complete = icmp eq i32 %missing, 0
-  br i1 %complete, label %exchange, label %group.end
-exchange:
-  %todo = phi i32 [ %members, %group ], [ %todo.next, %exchange ]
-  %to = call i32 @llvm.cttz.i32(i32 %todo, i1 true)
-  %to.64 = zext nneg i32 %to to i64
-  %source.at = getelementptr inbounds i32, ptr %sources, i64 %to.64
-  %source.asked = load i32, ptr %source.at
-  %source.bit = lshr i32 %members, %source.asked
-  %source.here = trunc i32 %source.bit to i1
-  %source = select i1 %source.here, i32 %source.asked, i32 %to
-  %source.64 = zext nneg i32 %source to i64
-  %in.at = getelementptr inbounds i64, ptr %ins, i64 %source.64
-  %in = load i64, ptr %in.at
-  %out.to = getelementptr inbounds i64, ptr %outs, i64 %to.64
-  store i64 %in, ptr %out.to
-  %todo.less = add i32 %todo, -1
-  %todo.next = and i32 %todo, %todo.less
-  %exchanged = icmp eq i32 %todo.next, 0
-  br i1 %exchanged, label %group.end, label %exchange
-group.end:
-  %released.new = phi i32 [ 0, %group ], [ %members, %exchange ]
-  %released.next = or i32 %released, %released.new
-  %groups.last = icmp eq i32 %left.next, 0
-  br i1 %groups.last, label %groups.end, label %group
-groups.end:
-  %released.inverse = xor i32 %released.next, -1
-  %still = and i32 %waiting.next, %released.inverse
-  %stuck = icmp eq i32 %released.next, 0
-  br i1 %stuck, label %end, label %run
-end:
-  %answer = insertvalue { i32, i32 } poison, i32 %live.next, 0
-  %full = insertvalue { i32, i32 } %answer, i32 %waiting.next, 1
-  ret { i32, i32 } %full
 }
 """
 
@@ -413,24 +286,25 @@ _EXPORTS = [
     "schedule.fail", "schedule.open", "schedule.close", "schedule.next", "schedule.frames", "schedule.rounds",
     "__truncdfhf2",
 ]  # fmt: skip
-_WARP_EXPORTS = ["schedule.warps"]
 
 
 @cache
-def _load(warps: bool) -> tuple[llvm.JitLibrary, dict[str, int]]:
-    exports, imports = (_WARP_EXPORTS, library_symbols(False)) if warps else (_EXPORTS, {})
-    text = WARP_LIBRARY if warps else LIBRARY + HALF
+def _load(takes_turns: bool) -> tuple[llvm.JitLibrary, dict[str, int]]:
+    exports, imports = _EXPORTS, {}
+    if takes_turns:
+        exports, imports = turns.EXPORTS, {**library_symbols(False), "schedule.yield": find_yield()}
+    text = turns.TURNS if takes_turns else LIBRARY + HALF
     module = llvm.parse_module(Template(text).substitute(TEXT_CONSTANTS))
     machine = llvm.host_machine(2)
     llvm.optimise_module(module, machine, 2)
-    name = "cudabuild.schedule.warps" if warps else "cudabuild.schedule"
+    name = "cudabuild.turns" if takes_turns else "cudabuild.schedule"
     loaded = llvm.load_object(name, llvm.emit_object(module, machine), exports, imports)
     return loaded, {symbol: loaded.address(symbol) for symbol in exports}
 
 
-def library_symbols(warps: bool) -> dict[str, int]:
-    """The functions that a kernel's schedule calls -> their addresses; ``warps``: those for warp operations too."""
+def library_symbols(takes_turns: bool) -> dict[str, int]:
+    """The functions that a kernel's schedule calls -> their addresses; ``takes_turns``: those of ``turns.py`` too."""
     symbols = dict(_load(False)[1])
-    if warps:
+    if takes_turns:
         symbols.update(_load(True)[1])
     return symbols

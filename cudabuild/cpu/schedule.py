@@ -12,9 +12,7 @@ order, so a round ends when every live thread has come to its next barrier or ha
         for z: for y: for x: handle[t] = body(block, x, y, z)      # suspends before the first line of the user's code
         while any are left: resume each; forget those that returned
 
-With warp operations, the threads of one warp are resumed among themselves until all stand at a barrier or have
-returned. A lane waits with its mask; once every live lane of that mask waits with the same mask, the values are handed
-over and these lanes go on.
+With warp operations, a grid sync, or loops in which threads wait for others, blocks *take turns* (``turns.py``).
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ UNIFORM: dict[str, tuple[int, int] | None] = {
     "ntid.x": (1, 1025), "ntid.y": (1, 1025), "ntid.z": (1, 65),
     "nctaid.x": (1, 2**31 - 1), "nctaid.y": (1, 65536), "nctaid.z": (1, 65536),
     "ctaid.x": (0, 2**31 - 1), "ctaid.y": (0, 65536), "ctaid.z": (0, 65536),
-    "dynamic": (0, 2**31 - 1), "shared": None,
+    "dynamic": (0, 2**31 - 1), "shared": None, "stop": None,
 }  # fmt: skip
 
 #: What tells a thread from the others of its block; ``thread`` counts them, x fastest.
@@ -49,8 +47,8 @@ class Plan:
         body: the name of the kernel's body. In a loop it takes the arguments, ``UNIFORM`` and ``THREAD``; as a
             coroutine a pointer to the block and ``THREAD``.
         arguments: the fields of the parameter block: name, LLVM type, offset in bytes.
-        coroutine: whether a thread can stop at a barrier or a warp operation.
-        warps: whether there are warp operations.
+        coroutine: whether a thread can stop at a barrier or a warp operation, or to let others run.
+        takes_turns: whether it can stop at anything but a plain barrier.
         static_shared: bytes of static shared memory; None if the kernel uses no shared memory, dynamic neither.
     """
 
@@ -58,7 +56,7 @@ class Plan:
     body: str
     arguments: tuple[tuple[str, str, int], ...]
     coroutine: bool
-    warps: bool
+    takes_turns: bool
     static_shared: int | None
 
     @property
@@ -92,7 +90,7 @@ def format_schedule(plan: Plan) -> str:
     """The text of ``plan.symbol`` and what it needs beside the body and ``library.py``."""
     if plan.coroutine:
         start = Template(schedule_text.START).substitute(body=plan.body, operands=", ".join(plan.body_parameters))
-        resume = Template(schedule_text.RESUME).substitute(how="warps" if plan.warps else "rounds")
+        resume = schedule_text.ROUNDS
     else:
         start = f"  call void @{plan.body}({', '.join(plan.body_parameters)})\n  br label %x.end"
         resume = ""
@@ -108,7 +106,8 @@ def format_schedule(plan: Plan) -> str:
     parts = [schedule_text.DECLARATIONS]
     if plan.coroutine:
         parts.append(schedule_text.COROUTINE)
-    parts.append(Template(schedule_text.ENTRY).safe_substitute(pieces))
+    entry = schedule_text.TURNS if plan.takes_turns else schedule_text.ENTRY
+    parts.append(Template(entry).safe_substitute(pieces))
     return Template("\n".join(parts)).substitute(TEXT_CONSTANTS)
 
 

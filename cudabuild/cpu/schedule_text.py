@@ -7,7 +7,7 @@ These parts are compiled with each kernel and call ``library.py``. ``$launch_x``
 
 from __future__ import annotations
 
-__all__ = ["COROUTINE", "DECLARATIONS", "ENTRY", "RESUME", "START", "THREADS"]
+__all__ = ["COROUTINE", "DECLARATIONS", "ENTRY", "ROUNDS", "START", "THREADS", "TURNS"]
 
 #: Functions of the library that every kernel uses.
 DECLARATIONS = """
@@ -34,6 +34,24 @@ close:
   call void @schedule.close(ptr %block)
   br label %end
 end:
+  ret void
+}
+"""
+
+#: The same where blocks take turns: the library calls back to make the threads of a block.
+TURNS = """
+define internal i1 @$symbol.start(ptr %block) {
+run:
+$uniform$threads
+z.end:
+  ret i1 true
+close:
+  ret i1 false
+}
+
+define void @$symbol(ptr %launch) {
+entry:
+  call void @schedule.turns(ptr %launch, ptr @$symbol.start, i64 $static)
   ret void
 }
 """
@@ -85,7 +103,7 @@ declare i8 @llvm.coro.suspend(token, i1)
 declare void @llvm.coro.end(ptr, i1, token)
 declare ptr @schedule.frames(ptr, i64)
 declare void @schedule.rounds(ptr)
-declare void @schedule.warps(ptr)
+declare void @schedule.turns(ptr, ptr, i64)
 
 define internal ptr @schedule.frame(ptr %block, i64 %size) alwaysinline {
 entry:
@@ -110,4 +128,4 @@ failed:
 """
 
 #: Runs the coroutines of a block to their ends.
-RESUME = "  call void @schedule.$how(ptr %block)\n"
+ROUNDS = "  call void @schedule.rounds(ptr %block)\n"

@@ -24,18 +24,28 @@ After::
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cudabuild.ir.ir import Block, Builder, Function, Instr, Value, replace_uses
 from cudabuild.ir.passes.clone import clone_blocks
 from cudabuild.types import NoneType
 
-__all__ = ["inline_call", "inline_synchronising"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["inline_call", "inline_calls", "inline_synchronising"]
 
 
 def inline_synchronising(function: Function) -> None:
     """Inlines every call, in ``function`` and below, of a function from which a barrier or warp operation is
     reached."""
+    inline_calls(function, lambda callee: callee.synchronises)
+
+
+def inline_calls(function: Function, wanted: Callable[[Function], bool]) -> None:
+    """Inlines every call, in ``function`` and below, of a device function that is ``wanted``."""
     for one in [*function.callees, function]:  # callees first: what is inlined has no such call left
-        calls = [i for i in one.instructions() if i.op == "call" and i.attrs["callee"].synchronises]
+        calls = [i for i in one.instructions() if i.op == "call" and wanted(i.attrs["callee"])]
         for call in calls:
             inline_call(one, call)
 
