@@ -81,24 +81,44 @@ class SsaBuilder:
         return self._read(variable, block, location)
 
     def _read(self, variable: str, block: HirBlock, location: Location) -> HirInstr:
-        known = self._definitions.setdefault(variable, {}).get(block)
-        if known is not None:
-            return self._final(known)
-        value: HirInstr
+        # A stack of blocks in place of recursion: a kernel of a few hundred branches is as many joins deep.
+        definitions = self._definitions.setdefault(variable, {})
+        waiting = [block]
+        begun: set[HirBlock] = set()
+        while waiting:
+            at = waiting[-1]
+            if at not in definitions or at in begun:
+                missing = self._missing_definition(variable, at, begun, location)
+                if missing is not None:
+                    waiting.append(missing)
+                    continue
+            waiting.pop()
+        return self._final(definitions[block])
+
+    def _missing_definition(
+        self, variable: str, block: HirBlock, begun: set[HirBlock], location: Location
+    ) -> HirBlock | None:
+        """Defines ``variable`` in ``block``, or answers the predecessor whose definition has to be found before."""
+        definitions = self._definitions[variable]
         if block not in self._sealed:
-            value = self._new_phi(variable, block, location)
-            self._incomplete.setdefault(block, {})[variable] = value
-        elif len(block.predecessors) == 1:
-            value = self._read(variable, block.predecessors[0], location)
-        elif not block.predecessors:
-            value = HirInstr("undef", [], {"variable": variable}, location, block)
+            definitions[block] = phi = self._new_phi(variable, block, location)
+            self._incomplete.setdefault(block, {})[variable] = phi
+            return None
+        if len(block.predecessors) > 1 and block not in begun:
+            definitions[block] = self._new_phi(variable, block, location)  # ends the search where a loop comes round
+        unknown = [predecessor for predecessor in block.predecessors if predecessor not in definitions]
+        if unknown and unknown[0] not in begun:
+            begun.add(block)
+            return unknown[0]
+        begun.discard(block)
+        if not block.predecessors or unknown:  # ``unknown``: a loop that nothing enters
+            definitions[block] = value = HirInstr("undef", [], {"variable": variable}, location, block)
             block.instructions.insert(0, value)
+        elif len(block.predecessors) == 1:
+            definitions[block] = self._final(definitions[block.predecessors[0]])
         else:
-            value = self._new_phi(variable, block, location)
-            self._definitions[variable][block] = value
-            value = self._add_operands(variable, value)
-        self._definitions[variable][block] = value
-        return value
+            definitions[block] = self._add_operands(variable, definitions[block])
+        return None
 
     def _new_phi(self, variable: str, block: HirBlock, location: Location) -> HirInstr:
         phi = HirInstr("phi", [], {"variable": variable}, location, block)
