@@ -72,12 +72,12 @@ class HostArrays:
         import numpy
 
         original = argument.value
-        packed = numpy.array(original, order="C", copy=True)
+        # In the order that it lies in: an unaligned array in Fortran order may stand for a parameter in that order.
+        packed = numpy.array(original, order="C" if argument.c or not argument.f else "F", copy=True)
         self._packed.append((original, packed, written))
         argument.value = packed
         argument.pointer = packed.__array_interface__["data"][0]
         argument.strides = packed.strides
-        argument.c = True
 
     def _merge(self, spans: list[tuple[int, int]], kinds: Sequence[Type]) -> None:
         for low, high in sorted(set(spans)):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from cudabuild.runtime.marshal import Link
 
-__all__ = ["Configuration", "LauncherTable", "parse_configuration", "stream_handle"]
+__all__ = ["Configuration", "LauncherTable", "parse_configuration", "stream_handle", "whole_number"]
 
 #: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same for all since 3.0.
 MAX_GRID = ((1 << 31) - 1, 65535, 65535)
@@ -91,7 +91,7 @@ def parse_configuration(key: Any) -> Configuration:
     if threads > MAX_THREADS:
         raise LaunchError(_bad("block", f"{key[1]!r}: {threads} threads", f"at most {MAX_THREADS} threads"))
     stream = key[2] if len(key) > 2 else 0
-    shared = _integer(key[3]) if len(key) > 3 else 0
+    shared = whole_number(key[3]) if len(key) > 3 else 0
     if shared is None or not 0 <= shared < 1 << 31:
         raise LaunchError(_bad("dynamic shared memory", repr(key[3]), "a number of bytes, 0 or more"))
     return Configuration(grid, block, stream_handle(stream), shared, stream)
@@ -99,7 +99,7 @@ def parse_configuration(key: Any) -> Configuration:
 
 def _dimensions(what: str, value: Any, limits: tuple[int, int, int]) -> tuple[int, int, int]:
     parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    numbers = [_integer(part) for part in parts]
+    numbers = [whole_number(part) for part in parts]
     if not 1 <= len(numbers) <= 3 or any(number is None for number in numbers):
         raise LaunchError(_bad(what, repr(value), "a whole number, or a tuple of one to three"))
     full = [number or 0 for number in numbers] + [1] * (3 - len(numbers))
@@ -112,7 +112,7 @@ def _dimensions(what: str, value: Any, limits: tuple[int, int, int]) -> tuple[in
     return full[0], full[1], full[2]
 
 
-def _integer(value: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """``value`` as an int if it is one (NumPy's count too), else None."""
     if type(value) is int:
         return value

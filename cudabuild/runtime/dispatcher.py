@@ -15,7 +15,7 @@ from cudabuild import config
 from cudabuild.errors import LaunchError
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import read_argument
-from cudabuild.runtime.configuration import Configuration, parse_configuration
+from cudabuild.runtime.configuration import Configuration, parse_configuration, whole_number
 from cudabuild.runtime.marshal import Link
 from cudabuild.runtime.resolve import natural_signature, resolve
 from cudabuild.types import Array
@@ -147,12 +147,15 @@ class Dispatcher:
             stream: as in ``kernel[grid, block, stream]``.
             sharedmem: dynamic shared memory per block, in bytes.
         """
-        threads = tpb or self._default_threads()
-        if n <= 0:
-            if n < 0:
-                raise LaunchError(f"{self.__qualname__}.forall({n}): the number of threads cannot be negative")
+        count, threads = whole_number(n), whole_number(tpb) or self._default_threads()  # NumPy's numbers would overflow
+        if count is None or count < 0:
+            raise LaunchError(
+                f"{self.__qualname__}: bad number of threads\n  found:    forall({n!r})\n"
+                "  expected: a whole number, 0 or more"
+            )
+        if count == 0:
             return _launch_nothing
-        return self[-(-n // threads), threads, stream, sharedmem]
+        return self[-(-count // threads) if threads > 0 else 1, threads, stream, sharedmem]
 
     def _default_threads(self) -> int:
         bounds = self.definition.options["launch_bounds"]

@@ -151,7 +151,7 @@ class _Parser:
         start = self.at
         self.at += 1
         dims: list[slice] = []
-        while True:
+        while self._peek() != "]" or dims:  # nothing between the brackets: no axes
             at = self._skip()
             if self.text.startswith("::1", at):
                 self.at += 3

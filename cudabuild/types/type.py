@@ -189,7 +189,7 @@ class Array(Type):
     def __init__(self, dtype: Scalar, ndim: int, layout: str, readonly: bool = False, space: str = "global") -> None:
         if layout not in ("C", "F", "A"):
             raise ValueError(f"array layout {layout!r}: expected 'C', 'F' or 'A'")
-        if ndim < 2 and layout == "F":
+        if ndim == 0 or (ndim == 1 and layout == "F"):
             layout = "C"
         self.dtype = dtype
         self.ndim = ndim

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cudabuild.definition import KernelDefinition
+from cudabuild.frontend import build_ir
 from cudabuild.frontend.folding import fold_binary, fold_cast, wrap_integer
+from cudabuild.ir.printer import format_function
 from cudabuild.types import Integer, float32, float64, int8, int32, int64, uint8, uint32, uint64, weak_int
 
 INTEGERS = [int8, uint8, int32, uint32, int64, uint64]
@@ -65,6 +68,18 @@ def test_floats_saturate(value: float, kind: Integer) -> None:
     else:
         expected = max(low, min(high, math.trunc(value)))
     assert fold_cast(value, float64, kind) == expected
+
+
+def floor_of_a_constant(x):  # type: ignore[no-untyped-def]
+    x[0] = math.floor(1e300)
+    x[1] = math.ceil(-1e300)
+    x[2] = math.trunc(-2.5)
+
+
+def test_whole_parts_of_constants_saturate() -> None:
+    text = format_function(build_ir(KernelDefinition(floor_of_a_constant), (int64[::1],)))  # type: ignore[arg-type]
+    for value in (2**63 - 1, -(2**63), -2):
+        assert f"value={value}\n" in text
 
 
 @given(st.floats(allow_nan=False, width=64))

@@ -146,8 +146,23 @@ class TestForall:
         assert host.fake.launches == []
 
     def test_of_less_is_wrong(self, host: Host) -> None:
-        with pytest.raises(LaunchError, match=r"^kernel\.forall\(-1\): the number of threads cannot be negative$"):
-            host.kernel("int32", "n").forall(-1)
+        for n in (-1, 2.5, None):
+            with pytest.raises(LaunchError) as caught:
+                host.kernel("int32", "n").forall(n)  # type: ignore[arg-type]
+            assert str(caught.value) == (
+                f"kernel: bad number of threads\n  found:    forall({n!r})\n  expected: a whole number, 0 or more"
+            )
+
+    def test_numpys_numbers_count_like_pythons(self, host: Host) -> None:
+        kernel = host.kernel("int32", "n")
+        for n in (np.uint8(200), np.int8(100), np.uint32(200), np.array(200)):
+            kernel.forall(n, tpb=np.uint8(50))(1)  # type: ignore[arg-type]
+            launch = host.fake.launches[-1]
+            assert (launch.grid, launch.block) == ((int(n) // 50, 1, 1), (50, 1, 1))
+
+    def test_a_bad_block_size_is_a_bad_block(self, host: Host) -> None:
+        with pytest.raises(LaunchError, match="bad launch configuration: block\n  found:    -5"):
+            host.kernel("int32", "n").forall(100, tpb=-5)
 
 
 class TestArguments:

@@ -101,6 +101,21 @@ class TestHostArrays:
         host.kernel("float64[::1]", "x", body)[1, 1](x)
         assert x.tolist() == [0.0, 1.0]
 
+    def test_unaligned_in_fortran_order(self, host: Host) -> None:
+        x = np.zeros(25, "u1")[1:].view("f4").reshape(3, 2).T
+        x[...] = [[1, 2, 3], [4, 5, 6]]
+        seen = []
+
+        def body(pointer: int, rows: int, columns: int) -> None:
+            assert pointer % 4 == 0
+            memory = floats(pointer, rows * columns)
+            seen.extend(memory)
+            memory[1] = 9  # row 1, column 0
+
+        host.kernel("float32[::1, :]", "x", body)[1, 1](x)
+        assert seen == [1, 4, 2, 5, 3, 6]
+        assert x.tolist() == [[1, 2, 3], [9, 5, 6]]
+
     def test_unaligned_and_overlapping(self, host: Host) -> None:
         base = np.zeros(17, "u1")
         with pytest.raises(LaunchError, match="an unaligned NumPy array that overlaps another argument"):

@@ -32,7 +32,7 @@ from cudabuild.types.type import bool_, float16, int16, uint16, uint32, uint64
 scalars = st.sampled_from(
     [bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, weak_int, weak_float]
 )
-arrays = st.builds(Array, scalars, st.integers(1, 4), st.sampled_from("CFA"), st.booleans())
+arrays = st.builds(Array, scalars, st.integers(0, 4), st.sampled_from("CFA"), st.booleans())
 types: st.SearchStrategy[Type] = st.recursive(
     scalars | arrays, lambda inner: st.builds(Tuple, st.lists(inner, max_size=3))
 )
@@ -60,6 +60,13 @@ def test_text_round_trips(signature: tuple[Type, ...]) -> None:
 )
 def test_spellings(text: str, expected: tuple[Type, ...]) -> None:
     assert parse_signature(text) == expected
+
+
+def test_arrays_without_axes() -> None:
+    (kind,) = parse_signature("float32[]")
+    assert kind == Array(float32, 0, "C") == float32[()] == Array(float32, 0, "A")
+    assert isinstance(kind, Array)
+    assert kind.layout == float32[()].layout == "C"
 
 
 def test_templates_make_the_product_of_their_variables() -> None:

@@ -14,6 +14,7 @@ import numpy
 
 from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
+from cudabuild.frontend.folding import fold_cast
 from cudabuild.frontend.impl import operators
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import Operand, TupleOperand, const_of, is_const
@@ -207,7 +208,9 @@ def _rounding(ir_name: str) -> Callable[[Context, Operand], Operand]:
         if not isinstance(value.type, Float):
             return context.cast(value, weak_int)
         if is_const(value) and math.isfinite(const_of(value)):
-            return context.weak(getattr(math, ir_name)(const_of(value)))
+            return context.const(
+                fold_cast(float(getattr(math, ir_name)(const_of(value))), weak_float, weak_int), weak_int
+            )
         return context.cast(context.emit("math", value.type, value, function=ir_name), weak_int)
 
     return rule
