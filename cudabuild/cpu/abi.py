@@ -56,6 +56,7 @@ LAUNCH: dict[str, Slot] = {
     "order.factor": Slot("i64", 80),  # the n-th block taken is number (n * factor + offset) % blocks; 0: n itself
     "order.offset": Slot("i64", 88),
     "resident": Slot("i64", 96),  # the most blocks that a worker has begun and not ended, where blocks take turns
+    "check": Slot("ptr", 112),  # what a checked kernel tells it to (shadow.py)
     "next": Slot("i64", 128),  # how many blocks have been taken
     # Grid sync: blocks that still run (24 bits), of those the ones that have arrived (24), syncs so far (16).
     "grid": Slot("i64", 136),
@@ -112,6 +113,7 @@ BLOCK: dict[str, Slot] = {
     "arrived": Slot("i32", 160),  # threads that have come to a barrier with a condition …
     "true": Slot("i32", 164),  # … and those whose condition is true
     "reduced": Slot("i64", 168),  # both, of the barrier that all have passed
+    "check": Slot("ptr", 184),  # of a checked kernel: what is known of the block (shadow.py); null at first
 }
 BLOCK_SIZE = 192
 
