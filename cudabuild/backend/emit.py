@@ -126,6 +126,7 @@ class FunctionEmitter:
 
     Attributes:
         text, dialect, options, index_bits, module: what is being written and how.
+        instr: the instruction being lowered.
         fast: fast-math flags with a trailing space, for operations on floats.
     """
 
@@ -142,6 +143,7 @@ class FunctionEmitter:
         self.fast = self.fast or ("contract " if module.options["fma"] else "")
         self.leaves: dict[Value, tuple[Operand, ...]] = {}
         self.block = function.blocks[0]
+        self.instr: Instr | None = None
         self._debug: DebugInfo | None = None
         self._labels: dict[Block, str] = {}
         self._exits: dict[Block, Any] = {}
@@ -212,6 +214,7 @@ class FunctionEmitter:
     def _instruction(self, instr: Instr) -> None:
         if self._debug is not None:
             self.text.debug = self._debug.attachment(instr.location)
+        self.instr = instr
         result = _ROWS[instr.op](self, instr)
         if result is not None:
             self.leaves[instr] = (result,) if isinstance(result, Operand) else tuple(result)
