@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "CheckError",
     "CompilationError",
     "CudabuildError",
     "Diagnostic",
     "DriverError",
+    "Finding",
     "ImageFormatError",
     "LaunchError",
     "Location",
     "NoImageError",
+    "Party",
     "SettingError",
     "SignatureError",
     "SourceError",
@@ -84,14 +87,7 @@ class Diagnostic:
 
     def __str__(self) -> str:
         where = self.location
-        lines = [f"{where.file}:{where.line}: {self.title} (in {self.kernel})"]
-        if self.text:
-            number = str(where.line)
-            stripped = self.text.lstrip()
-            indent = len(self.text) - len(stripped)
-            end = where.end_column if where.end_line == where.line else len(self.text)
-            caret = " " * max(where.column - indent, 0) + "^" * max(end - where.column, 1)
-            lines += [f"  {number} | {stripped}", f"  {' ' * len(number)} | {caret}"]
+        lines = [f"{where.file}:{where.line}: {self.title} (in {self.kernel})", *_picture(where, self.text)]
         for label, value in (("found", self.found), ("expected", self.expected), ("do", self.do)):
             if value:
                 lines.append(f"  {label + ':':<9} {value}")
@@ -100,6 +96,18 @@ class Diagnostic:
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (self.title, self.location, self.text, self.kernel, self.found, self.expected, self.do)
         return (_diagnostic, fields)
+
+
+def _picture(where: Location, text: str) -> list[str]:
+    """The source line with its number, and a caret line under the span; nothing where the line is not known."""
+    if not text:
+        return []
+    number = str(where.line)
+    stripped = text.lstrip()
+    indent = len(text) - len(stripped)
+    end = where.end_column if where.end_line == where.line else len(text)
+    caret = " " * max(where.column - indent, 0) + "^" * max(end - where.column, 1)
+    return [f"  {number} | {stripped}", f"  {' ' * len(number)} | {caret}"]
 
 
 def _diagnostic(
@@ -192,6 +200,97 @@ class NoImageError(CudabuildError):
 
 class LaunchError(CudabuildError):
     """A launch with a bad configuration or arguments."""
+
+
+class Party:
+    """A thread that has part in a finding: where it is, what it does there, who it is."""
+
+    __slots__ = ("block", "does", "location", "text", "thread")
+
+    def __init__(
+        self, location: Location, text: str, does: str, thread: tuple[int, int, int], block: tuple[int, int, int]
+    ) -> None:
+        self.location = location
+        self.text = text
+        self.does = does
+        self.thread = thread
+        self.block = block
+
+    def __str__(self) -> str:
+        return f"thread {self.thread} of block {self.block} {self.does}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Party, (self.location, self.text, self.does, self.thread, self.block))
+
+
+class Finding:
+    """One fault that a check (``CUDABUILD_CHECK``) saw: ``kind`` is ``races``, ``barriers`` or ``uninit``.
+
+    ``parties`` are one thread or two, the one that gave the fault away first; ``count`` says how often these two lines
+    met in the launch.
+    """
+
+    __slots__ = ("count", "kernel", "kind", "parties")
+
+    _TEXTS = {
+        "races": (
+            "data race",
+            "a barrier between the two, or atomic operations on both sides",
+            "call cuda.syncthreads() between the two lines, or let each element belong to one thread",
+            "two blocks meet only at the end of the kernel, a grid sync, or atomic operations on both sides",
+            "let each element belong to one block, use cuda.atomic, or launch a second kernel",
+        ),
+        "barriers": (
+            "threads of a block wait at different barriers",
+            "every thread that has not returned comes to the same barrier",
+            "move the barrier out of the branch or loop whose condition differs between threads",
+        ),
+        "uninit": (
+            "memory read before it is written",
+            "an element that a thread has written: shared and local arrays begin with no values of their own",
+            "write the element first, and for a shared one call cuda.syncthreads() in between",
+        ),
+    }
+
+    def __init__(self, kind: str, kernel: str, parties: Iterable[Party], count: int = 1) -> None:
+        self.kind = kind
+        self.kernel = kernel
+        self.parties = tuple(parties)
+        self.count = count
+
+    def __str__(self) -> str:
+        first = self.parties[0]
+        title, expected, do, *between = self._TEXTS[self.kind]
+        if between and first.block != self.parties[1].block:
+            expected, do = between
+        lines = [f"{first.location.file}:{first.location.line}: {title} (in {self.kernel})"]
+        lines += [*_picture(first.location, first.text), f"  found:    {first}"]
+        for other in self.parties[1:]:
+            lines += [f"  and at:   {other.location.file}:{other.location.line}", *_picture(other.location, other.text)]
+            lines.append(f"  found:    {other}")
+        lines += [f"  expected: {expected}", f"  do:       {do}"]
+        if self.count > 1:
+            lines.append(f"  seen {self.count} times")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Finding, (self.kind, self.kernel, self.parties, self.count))
+
+
+class CheckError(LaunchError):
+    """What the checks of ``CUDABUILD_CHECK`` saw in one launch (``findings``, at least one), in order of lines."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        count = len(self.findings)
+        head = "" if count == 1 else f"{count} faults\n\n"
+        return head + "\n\n".join(map(str, self.findings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.findings,))
 
 
 class DriverError(CudabuildError):
