@@ -27,7 +27,7 @@ class Setting:
         name: what ``get`` takes.
         kind: ``choice``, ``text``, ``path``, ``paths``, ``words``, ``flag``, ``count`` or ``size`` (bytes).
         default: the value where nothing is set.
-        choices: the legal values of a ``choice``.
+        choices: the legal values of a ``choice``, or the legal words of ``words``; any by default.
         variable: the environment variable, or "" for none.
         key: the key in ``[tool.cudabuild]``, or "" for none.
         doc: one sentence.
@@ -59,6 +59,8 @@ class Setting:
         """What the setting accepts, for messages."""
         if self.kind == "choice":
             return " or ".join(map(repr, self.choices))
+        if self.kind == "words" and self.choices:
+            return f"any of {', '.join(self.choices)}, separated by ';', ',' or spaces"
         return {
             "flag": "true or false",
             "count": "a whole number above 0",
@@ -117,7 +119,10 @@ def _words(setting: Setting, value: Any) -> Any:
     if not isinstance(parts, list) or any(isinstance(part, bool) or not isinstance(part, str | int) for part in parts):
         return None
     # A bare number is an architecture written without quotes: archs = [80, 90].
-    return [word for part in parts for word in str(part).replace(";", " ").replace(",", " ").split()]
+    words = [word for part in parts for word in str(part).replace(";", " ").replace(",", " ").split()]
+    if setting.choices:
+        words = [word.lower() for word in words]
+    return words if not setting.choices or set(words) <= set(setting.choices) else None
 
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -182,6 +187,15 @@ SETTINGS: tuple[Setting, ...] = (
         "Where kernels run: 'auto' takes the GPU if there is one and the CPU device otherwise.",
         choices=("auto", "cpu", "gpu"),
         variable="CUDABUILD_DEVICE",
+    ),
+    Setting(
+        "check",
+        "words",
+        ("bounds",),
+        "What the CPU device checks in kernels: bounds of indices; races; barriers that not all threads of a block come "
+        "to; uninit, reads of unwritten shared and local memory. The last three make kernels many times slower.",
+        choices=("bounds", "races", "barriers", "uninit", "none"),
+        variable="CUDABUILD_CHECK",
     ),
     Setting(
         "log",
