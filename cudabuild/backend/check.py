@@ -19,6 +19,8 @@ __all__ = ["check_function"]
 
 #: Bytes of static shared memory per block on every target (CUDA C++ Programming Guide, "Compute Capabilities").
 _STATIC_SHARED = 48 * 1024
+#: Bytes of constant memory on every target (CUDA C++ Programming Guide, "Compute Capabilities").
+_CONSTANT = 64 * 1024
 #: Bytes of kernel parameters that every PTX ISA version takes (PTX ISA, "Kernel Function Parameters").
 _PARAMETERS = 4096
 
@@ -37,6 +39,7 @@ def check_function(function: Function, dialect: Dialect) -> None:
         found.append(Diagnostic(title, where, text, kernel=function.name, found=what, expected=expected, do=do))
 
     shared: dict[str, int] = {}
+    constants: dict[str, int] = {}
     for one in [*function.callees, function]:
         for instr in one.instructions():
             refusal = dialect.refuse(instr)
@@ -54,6 +57,18 @@ def check_function(function: Function, dialect: Dialect) -> None:
                         f"{total} bytes of shared arrays",
                         f"at most {_STATIC_SHARED} bytes of static shared memory per block",
                         "make the arrays smaller, or use dynamic shared memory (shape 0)",
+                    )
+            if instr.op == "constant":
+                before = sum(constants.values())
+                constants[instr.attrs["data"]] = len(instr.attrs["data"]) // 2
+                total = sum(constants.values())
+                if before <= _CONSTANT < total:
+                    add(
+                        instr.location,
+                        "too many constant arrays",
+                        f"{total} bytes of constant arrays",
+                        f"at most {_CONSTANT} bytes of constant memory",
+                        "pass an array as an argument of the kernel",
                     )
     size = block_size(parameter_fields(tuple(param.type for param in function.params), 64))
     if size > _PARAMETERS:

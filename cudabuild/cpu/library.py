@@ -13,6 +13,7 @@ from string import Template
 from cudabuild.backend import llvm
 from cudabuild.cpu import turns
 from cudabuild.cpu.abi import TEXT_CONSTANTS
+from cudabuild.cpu.clock import clock_text
 from cudabuild.cpu.yielding import find_yield
 
 __all__ = ["library_symbols"]
@@ -284,7 +285,7 @@ entry:
 
 _EXPORTS = [
     "schedule.fail", "schedule.open", "schedule.close", "schedule.next", "schedule.frames", "schedule.rounds",
-    "__truncdfhf2",
+    "schedule.nanoseconds", "__truncdfhf2",
 ]  # fmt: skip
 
 
@@ -293,7 +294,7 @@ def _load(takes_turns: bool) -> tuple[llvm.JitLibrary, dict[str, int]]:
     exports, imports = _EXPORTS, {}
     if takes_turns:
         exports, imports = turns.EXPORTS, {**library_symbols(False), "schedule.yield": find_yield()}
-    text = turns.TURNS if takes_turns else LIBRARY + HALF
+    text = turns.TURNS if takes_turns else LIBRARY + HALF + clock_text()
     module = llvm.parse_module(Template(text).substitute(TEXT_CONSTANTS))
     machine = llvm.host_machine(2)
     llvm.optimise_module(module, machine, 2)
