@@ -44,11 +44,19 @@ WRONG = {
     "prints": "float32[::1]",
     "nested_function": "float32[::1]",
     "bitwise_on_float": "int32[::1], float32[::1]",
-    "captured_array": "float64[::1]",
+    "captured_complex_array": "float64[::1]",
+    "writes_captured_array": "float64[::1]",
     "mistake_in_helper": "float32[::1]",
     "several_mistakes": "float32[::1], int",
     "wrong_keyword": "float32[::1]",
     "shuffles_bytes": "int8[::1]",
+    "matches_flags": "int32[::1]",
+    "mask_of_floats": "float32[::1]",
+    "counts_bits_of_float": "float32[::1]",
+    "atomic_inc_of_signed": "int32[::1]",
+    "atomic_bits_of_float": "float32[::1]",
+    "atomic_cas_without_index": "int32[::1]",
+    "constant_of_argument": "float32[::1]",
 }
 
 #: function -> (what the message tells to do, the text it is about, the text it proposes)
@@ -63,6 +71,7 @@ FIXES = {
     "too_many_indices": ("index with 1 number", "x[i, j]", "x[i]"),
     "bitwise_on_float": ("convert it first: int(x)", "y[i] & 1", "int(y[i]) & 1"),
     "returns_a_value": ("store the result in an element", "return x[i]", "x[0] = x[i]"),
+    "counts_bits_of_float": ("convert it: int(x)", "popc(x[i])", "popc(int(x[i]))"),
     "wrong_keyword": ("did you mean 'dtype'?", "dtpe", "dtype"),
 }
 

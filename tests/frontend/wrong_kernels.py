@@ -128,9 +128,9 @@ def bitwise_on_float(x, y):
     x[i] = y[i] & 1
 
 
-def captured_array(x):
+def captured_complex_array(x):
     i = cuda.grid(1)
-    x[i] = TABLE[i % 4]
+    x[i] = WAVES[i % 4]
 
 
 def helper_with_mistake(value):
@@ -157,3 +157,44 @@ def wrong_keyword(x):
 def shuffles_bytes(flags):
     i = cuda.grid(1)
     flags[i] = cuda.shfl_down_sync(0xFFFFFFFF, flags[i], 1)
+
+
+def matches_flags(flags):
+    i = cuda.grid(1)
+    flags[i] = cuda.match_any_sync(0xFFFFFFFF, flags[i] > 0)
+
+
+def mask_of_floats(x):
+    i = cuda.grid(1)
+    if cuda.any_sync(x[i], x[i] > 0):
+        x[i] = 0.0
+
+
+def counts_bits_of_float(x):
+    i = cuda.grid(1)
+    x[i] = cuda.popc(x[i])
+
+
+def atomic_inc_of_signed(counts):
+    cuda.atomic.inc(counts, 0, 9)
+
+
+def atomic_bits_of_float(x):
+    cuda.atomic.or_(x, 0, 1)
+
+
+def atomic_cas_without_index(counts):
+    cuda.atomic.cas(counts, 0, 1)
+
+
+def constant_of_argument(x):
+    table = cuda.const.array_like(x)
+    x[0] = table[1]
+
+
+def writes_captured_array(x):
+    i = cuda.grid(1)
+    TABLE[i] = x[i]
+
+
+WAVES = np.ones(4, np.complex64)

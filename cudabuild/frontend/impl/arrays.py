@@ -95,7 +95,9 @@ def set_item(context: Context, base: Operand, index: Operand, value: Operand) ->
             "assignment to a read-only array",
             found=kind.name,
             expected="a writable array",
-            do="drop 'const' from its type in the signature, or write to another array",
+            do="write to an array that the kernel is given, or that it makes"
+            if kind.space == "const"
+            else "drop 'const' from its type in the signature, or write to another array",
             operand=0,
         )
     indices = element_index(context, array, index, "assignment")
@@ -134,10 +136,16 @@ def _array(context: Context, base: Operand) -> Value:
     if isinstance(base, Value) and isinstance(base.type, Array):
         return base
     kind = type_of(base)
+    if isinstance(base, Static) and type(base.value).__name__ == "ndarray":
+        raise Refusal(
+            "an array whose elements a kernel cannot read",
+            found=f"a NumPy array of {base.value.dtype}",
+            expected="elements of a scalar type, in this machine's byte order",
+            do="convert it outside the kernel: TABLE = TABLE.astype('float32')",
+            operand=0,
+        )
     if isinstance(kind, Scalar):
         do = "pass an array: give the parameter a type such as float32[::1]"
-    elif isinstance(base, Static) and type(base.value).__name__ == "ndarray":
-        do = "pass the array as an argument of the kernel"
     else:
         do = "index an array or a tuple"
     raise Refusal(
