@@ -115,7 +115,7 @@ class Shelf:
 
     def report_damaged_record(self, record: Record, error: Exception) -> None:
         """As ``report_damage``, for an image whose bytes turned out damaged."""
-        for segment, archive in self._archives.items():
+        for segment, archive in list(self._archives.items()):  # another thread may open one meanwhile
             if archive.name == record.file:
                 self.report_damage(segment, error)
                 return
@@ -140,7 +140,7 @@ class Shelf:
                     data = stream.read()
                 self._index = parse_index(data)
                 self._look = look
-                self._archives = {s: a for s, a in self._archives.items() if s in self._index.segments}
+                self._archives = {s: a for s, a in list(self._archives.items()) if s in self._index.segments}
         except FileNotFoundError:
             self._forget()
         except (ImageFormatError, OSError) as error:

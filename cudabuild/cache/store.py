@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cudabuild.image.archive import Record
     from cudabuild.image.image import KernelImage
 
-__all__ = ["Cache", "build_once"]
+__all__ = ["Cache"]
 
 #: The longest wait for another process that compiles the same image, in seconds.
 _BUILD_WAIT = 120.0
@@ -261,8 +261,3 @@ def _is_trusted(path: str, *, writable: bool = False) -> bool:
     if reason:
         config.warn(f"the cache {path} is not used: {reason}")
     return not reason
-
-
-def build_once(cache: Cache, key: bytes, target: str, make: Callable[[], KernelImage]) -> KernelImage:
-    """See :meth:`Cache.build_once`."""
-    return cache.build_once(key, target, make)

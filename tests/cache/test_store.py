@@ -15,7 +15,7 @@ from image_making import make_image
 
 from cudabuild import config
 from cudabuild.cache.evict import choose_victims
-from cudabuild.cache.store import Cache, build_once
+from cudabuild.cache.store import Cache
 from cudabuild.digest import digest
 from cudabuild.image.image import KernelImage
 
@@ -119,7 +119,7 @@ def test_build_once_makes_each_image_once_for_all_threads(root: str) -> None:
             return make_image(name, key=b"")
 
         gate.wait()
-        results.append(build_once(cache, make_image(name).key, "sm_90", make))
+        results.append(cache.build_once(make_image(name).key, "sm_90", make))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:
