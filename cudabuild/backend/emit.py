@@ -31,6 +31,7 @@ from cudabuild.backend import arithmetic, memory
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
 from cudabuild.definition import DEFAULT_OPTIONS, Options
+from cudabuild.ir.cfg import reverse_postorder
 from cudabuild.ir.ir import Block, Function, Instr, Value
 from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple, Type
 from cudabuild.types.layout import Field, parameter_fields
@@ -187,7 +188,7 @@ class FunctionEmitter:
             symbol = self.module.device_names.get(self.function, self.module.symbol)
             self._debug = DebugInfo(self.module.text, self.text, self.function.name, symbol, self.function.location)
             self.text.debug = self._debug.attachment(self.function.location)
-        order = _reverse_postorder(self.function.blocks[0])
+        order = reverse_postorder(self.function)
         for number, block in enumerate(order):
             self._labels[block] = f"b{number}"
         self.text.jump(self._labels[order[0]])
@@ -394,25 +395,6 @@ def _leaf_kinds(type: Type) -> list[Type]:
     if isinstance(type, Tuple):
         return [kind for element in type.elements for kind in _leaf_kinds(element)]
     return [type]
-
-
-def _reverse_postorder(entry: Block) -> list[Block]:
-    """The reachable blocks, each after its dominators."""
-    seen = {entry}
-    order: list[Block] = []
-    stack: list[tuple[Block, int]] = [(entry, 0)]
-    while stack:
-        block, position = stack.pop()
-        successors = block.successors
-        if position < len(successors):
-            stack.append((block, position + 1))
-            successor = successors[position]
-            if successor not in seen:
-                seen.add(successor)
-                stack.append((successor, 0))
-        else:
-            order.append(block)
-    return order[::-1]
 
 
 def _const(e: FunctionEmitter, instr: Instr) -> Operand:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 
 from cudabuild.errors import Location
+from cudabuild.ir.cfg import order_from
 from cudabuild.ir.hir import HirBlock, HirInstr
 
 __all__ = ["SsaBuilder"]
@@ -166,7 +167,7 @@ class SsaBuilder:
 
     def finish(self, entry: HirBlock) -> list[HirBlock]:
         """The reachable blocks in reverse post-order, operands resolved, unreachable predecessors gone."""
-        order = _reverse_post_order(entry)
+        order = order_from(entry)
         reachable = set(order)
         for block in order:
             keep = [i for i, p in enumerate(block.predecessors) if p in reachable]
@@ -178,20 +179,3 @@ class SsaBuilder:
             for instr in block.instructions:
                 instr.operands = [None if v is None else self._final(v) for v in instr.operands]
         return order
-
-
-def _reverse_post_order(entry: HirBlock) -> list[HirBlock]:
-    order: list[HirBlock] = []
-    seen = {entry}
-    stack = [(entry, iter(entry.successors))]
-    while stack:
-        block, successors = stack[-1]
-        for successor in successors:
-            if successor not in seen:
-                seen.add(successor)
-                stack.append((successor, iter(successor.successors)))
-                break
-        else:
-            order.append(block)
-            stack.pop()
-    return order[::-1]

@@ -6,17 +6,31 @@ Everything here is computed from ``predecessors`` and ``successors`` when asked 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 
-__all__ = ["Dominators", "Loop", "find_cycles", "find_loops", "reverse_postorder"]
+__all__ = ["Dominators", "Loop", "find_cycles", "find_loops", "order_from", "reverse_postorder"]
+
+
+class _Node(Protocol):
+    @property
+    def successors(self) -> Iterable[Any]: ...
+
+
+N = TypeVar("N", bound=_Node)
 
 
 def reverse_postorder(function: Function) -> list[Block]:
     """The blocks that can be reached, each after its dominators."""
-    order: list[Block] = []
-    entry = function.blocks[0]
+    return order_from(function.blocks[0])
+
+
+def order_from(entry: N) -> list[N]:
+    """The blocks of either IR that can be reached from ``entry``, in reverse postorder."""
+    order: list[N] = []
     seen = {entry}
     stack = [(entry, iter(entry.successors))]
     while stack:
