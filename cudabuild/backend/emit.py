@@ -484,7 +484,8 @@ def _shfl(e: FunctionEmitter, instr: Instr) -> Operand:
 
 
 def _barrier_reduce(e: FunctionEmitter, instr: Instr) -> Operand:
-    return replace(e.dialect.barrier_reduce(e, instr.attrs["mode"], e.scalar(instr.operands[0])), nneg=True)
+    found = e.dialect.barrier_reduce(e, instr.attrs["mode"], e.scalar(instr.operands[0]))
+    return replace(found, nneg=True) if found.type == "i32" else found  # an i1 of 1 is negative
 
 
 def _vote(e: FunctionEmitter, instr: Instr) -> Operand:

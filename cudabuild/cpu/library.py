@@ -144,12 +144,14 @@ grab:
   %next.at = getelementptr inbounds i8, ptr %launch, i64 $launch_next
   %first.new = atomicrmw add ptr %next.at, i64 %chunk monotonic
   %end = add i64 %first.new, %chunk
+  %any = icmp ult i64 %first.new, %blocks
+  br i1 %any, label %claim, label %none
+claim:
   %last.new = call i64 @llvm.umin.i64(i64 %end, i64 %blocks)
   store i64 %last.new, ptr %last.at
-  %any = icmp ult i64 %first.new, %blocks
-  br i1 %any, label %take, label %none
+  br label %take
 take:
-  %turn = phi i64 [ %first.old, %look ], [ %first.new, %grab ]
+  %turn = phi i64 [ %first.old, %look ], [ %first.new, %claim ]
   %turn.next = add i64 %turn, 1
   store i64 %turn.next, ptr %first.at
   %factor.at = getelementptr inbounds i8, ptr %launch, i64 $launch_order_factor

@@ -53,26 +53,40 @@ def _exits(loop: Loop) -> list[Instr]:
 
 def _is_counted(loop: Loop, dominators: Dominators, ranges: RangeFacts) -> bool:
     for branch in _exits(loop):
-        block, condition = branch.block, branch.operands[0]
+        block = branch.block
         assert block is not None
-        every_turn = all(dominators.dominates(block, latch) for latch in loop.latches)
-        if not every_turn or not isinstance(condition, Instr) or condition.op != "cmp":
-            continue
-        stays = branch.attrs["then"] in loop.blocks
-        predicate = condition.attrs["predicate"] if stays else _OPPOSITE[condition.attrs["predicate"]]
-        a, b = condition.operands
-        if _ends(a, predicate, b, loop, ranges) or _ends(b, _SWAPPED[predicate], a, loop, ranges):
-            return True
+        if all(dominators.dominates(block, latch) for latch in loop.latches):  # asked every turn
+            stays = branch.attrs["then"] in loop.blocks
+            if _becomes(branch.operands[0], not stays, loop, ranges):
+                return True
     return False
+
+
+def _becomes(condition: Value, truth: bool, loop: Loop, ranges: RangeFacts) -> bool:
+    """True if ``condition``, asked every turn, is ``truth`` one day."""
+    if not isinstance(condition, Instr):
+        return False
+    if condition.op == ("or" if truth else "and"):  # one of the two is enough
+        return any(_becomes(operand, truth, loop, ranges) for operand in condition.operands)
+    if condition.op == "inv":
+        return _becomes(condition.operands[0], not truth, loop, ranges)
+    if condition.op == "cast":  # "while n:"
+        return not truth and _ends(condition.operands[0], "ne", None, loop, ranges)
+    if condition.op != "cmp":
+        return False
+    predicate = condition.attrs["predicate"]
+    predicate = _OPPOSITE[predicate] if truth else predicate
+    a, b = condition.operands
+    return _ends(a, predicate, b, loop, ranges) or _ends(b, _SWAPPED[predicate], a, loop, ranges)
 
 
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
-def _ends(value: Value, predicate: str, bound: Value, loop: Loop, ranges: RangeFacts) -> bool:
-    """True if ``value predicate bound``, asked every turn, becomes false."""
-    if not isinstance(value.type, Integer) or not _is_fixed(bound, loop):
+def _ends(value: Value, predicate: str, bound: Value | None, loop: Loop, ranges: RangeFacts) -> bool:
+    """True if ``value predicate bound``, asked every turn, becomes false; a ``bound`` of None is 0."""
+    if not isinstance(value.type, Integer) or (bound is not None and not _is_fixed(bound, loop)):
         return False
     phi = _counter(value, loop)
     if phi is None or phi.block is None:
@@ -90,13 +104,26 @@ def _counter(value: Value, loop: Loop) -> Instr | None:
         if value.op == "phi":
             return value if value.block is loop.header else None
         moved = value.op in ("add", "sub") and _is_fixed(value.operands[1], loop)
-        if not moved and value.op != "within":
+        if not moved and value.op != "within" and not _keeps(value):
             return None
         value = value.operands[0]
     return None
 
 
-def _approaches(phi: Instr, change: Value, predicate: str, bound: Value, loop: Loop, ranges: RangeFacts) -> bool:
+def _keeps(value: Instr) -> bool:
+    """True for a cast that changes no integer."""
+    if value.op != "cast":
+        return False
+    before, after = value.operands[0].type, value.type
+    return (
+        isinstance(before, Integer)
+        and isinstance(after, Integer)
+        and before.signed == after.signed
+        and before.bits <= after.bits
+    )
+
+
+def _approaches(phi: Instr, change: Value, predicate: str, bound: Value | None, loop: Loop, ranges: RangeFacts) -> bool:
     if not isinstance(change, Instr) or len(change.operands) != 2 or change.op not in _STEPS:
         return False
     base, step = change.operands
@@ -120,7 +147,7 @@ def _approaches(phi: Instr, change: Value, predicate: str, bound: Value, loop: L
         return low > 1 and ranges.of(phi)[0] > 0 and predicate in ("lt", "le") and ranges.exact(change)
     # halving ends at 0, or at -1 below it
     towards_zero = predicate == "gt" or (predicate == "ne" and ranges.nonnegative(phi))
-    return towards_zero and ranges.of(bound)[0] >= 0 and low > (1 if change.op == "floordiv" else 0)
+    return towards_zero and (bound is None or ranges.of(bound)[0] >= 0) and low > (1 if change.op == "floordiv" else 0)
 
 
 _STEPS = frozenset(("add", "sub", "mul", "floordiv", "shr"))
