@@ -198,6 +198,13 @@ SETTINGS: tuple[Setting, ...] = (
         variable="CUDABUILD_CHECK",
     ),
     Setting(
+        "cpu_order",
+        "count",
+        None,
+        "A seed that shuffles the order in which the CPU device begins blocks, to find kernels that count on one.",
+        variable="CUDABUILD_CPU_ORDER",
+    ),
+    Setting(
         "log",
         "choice",
         "off",

@@ -18,6 +18,7 @@ from cudabuild.cpu.abi import (
 )
 from cudabuild.cpu.arguments import Packer
 from cudabuild.cpu.compile import HostKernel, compile_kernel
+from cudabuild.cpu.order import choose_order
 from cudabuild.cpu.workers import Job, core_count, run_job
 from cudabuild.errors import LaunchError
 from cudabuild.image.image import DeviceInfo
@@ -102,7 +103,14 @@ class CpuLauncher:
         resident = self._count_resident(blocks, block) if self.kernel.takes_turns else 1
         params = ctypes.create_string_buffer(packed.data, len(packed.data) + 1)
         head = pack_launch(
-            ctypes.addressof(params), block, grid, chunk, shared, resident=resident, together=self.kernel.syncs_grid
+            ctypes.addressof(params),
+            block,
+            grid,
+            chunk,
+            shared,
+            order=choose_order(blocks),
+            resident=resident,
+            together=self.kernel.syncs_grid,
         )
         launch = _Launch(head)
         enter, address = self._enter, launch.address

@@ -160,9 +160,9 @@ def test_barriers_with_a_condition(run, function):
 
 def active(out):
     t = cuda.threadIdx.x
-    if t % 32 < 8:
+    if t % 32 < 8:  # noqa: SIM114 (two operations, not one)
         out[t] = cuda.activemask()
-    elif t % 2 == 0:  # noqa: SIM114 (another operation)
+    elif t % 2 == 0:
         out[t] = cuda.activemask()
     cuda.syncthreads()
 
