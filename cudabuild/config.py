@@ -184,16 +184,17 @@ SETTINGS: tuple[Setting, ...] = (
         "device",
         "choice",
         "auto",
-        "Where kernels run: 'auto' takes the GPU if there is one and the CPU device otherwise.",
-        choices=("auto", "cpu", "gpu"),
+        "Where kernels run: 'auto' takes the GPU if there is one and the CPU device otherwise; 'python' runs their own "
+        "bytecode, for debugging.",
+        choices=("auto", "cpu", "gpu", "python"),
         variable="CUDABUILD_DEVICE",
     ),
     Setting(
         "check",
         "words",
         ("bounds",),
-        "What the CPU device checks in kernels: bounds of indices; races; barriers that not all threads of a block come "
-        "to; uninit, reads of unwritten shared and local memory. The last three make kernels many times slower.",
+        "What the CPU device checks in kernels: bounds of indices; races; barriers that some threads of a block miss; "
+        "uninit, reads of unwritten shared and local memory. The last three make kernels many times slower.",
         choices=("bounds", "races", "barriers", "uninit", "none"),
         variable="CUDABUILD_CHECK",
     ),

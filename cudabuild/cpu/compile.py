@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend import llvm
 from cudabuild.backend.emit import emit_module
+from cudabuild.cpu.checked import CheckedDialect
 from cudabuild.cpu.dialect import HostDialect
 from cudabuild.cpu.library import library_symbols
 from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.schedule import format_schedule
+from cudabuild.cpu.shadow import check_symbols
 from cudabuild.definition import DEFAULT_OPTIONS
 from cudabuild.errors import ToolError
 from cudabuild.ir.ir import Instr, Param
 from cudabuild.ir.ranges import compute_ranges
 
 if TYPE_CHECKING:
+    from cudabuild.cpu.findings import Site
     from cudabuild.definition import KernelDefinition, Options
     from cudabuild.ir.ir import Function
     from cudabuild.types import Signature
@@ -47,6 +50,7 @@ class HostKernel:
         syncs_grid: whether all of them must be.
         written: the parameters through whose arrays the kernel may write, by index.
         library: what keeps the code loaded.
+        sites: the places that a checked kernel tells of, by number; empty for a kernel that is not checked.
     """
 
     address: int
@@ -56,10 +60,13 @@ class HostKernel:
     syncs_grid: bool
     written: frozenset[int]
     library: llvm.JitLibrary
+    sites: tuple[Site, ...] = ()
 
 
-def compile_kernel(definition: KernelDefinition, signature: Signature) -> HostKernel:
-    """Compiles one overload of a kernel for this computer.
+def compile_kernel(
+    definition: KernelDefinition, signature: Signature, checks: frozenset[str] = frozenset()
+) -> HostKernel:
+    """Compiles one overload of a kernel for this computer; with ``checks`` (of ``CHECKS``), so that it is watched.
 
     Raises:
         CompilationError: the kernel is wrong; with every mistake found.
@@ -72,7 +79,7 @@ def compile_kernel(definition: KernelDefinition, signature: Signature) -> HostKe
     function = build_ir(definition, signature)
     inline_calls(function, _must_be_inlined)
     run_passes(function, target_kind="host")
-    return compile_function(function, definition.options)
+    return compile_function(function, definition.options, checks)
 
 
 def _must_be_inlined(callee: Function) -> bool:
@@ -80,11 +87,13 @@ def _must_be_inlined(callee: Function) -> bool:
     return callee.synchronises or bool(find_polls(callee, compute_ranges(callee, index_width=INDEX_WIDTH)))
 
 
-def compile_function(function: Function, options: Options = DEFAULT_OPTIONS) -> HostKernel:
+def compile_function(
+    function: Function, options: Options = DEFAULT_OPTIONS, checks: frozenset[str] = frozenset()
+) -> HostKernel:
     """Compiles typed IR that the passes have been over: no call in it reaches a barrier or warp operation."""
     level = options["opt"]
     with _lock:
-        text, dialect = emit_host_text(function, options)
+        text, dialect = emit_host_text(function, options, checks)
         machine = llvm.host_machine(level)
         module = llvm.parse_module(text)
         llvm.optimise_module(module, machine, level, vectorise=True)
@@ -92,7 +101,8 @@ def compile_function(function: Function, options: Options = DEFAULT_OPTIONS) -> 
         plan = dialect.plan
         name = f"{next(_serial)}.{plan.symbol}"
         try:
-            library = llvm.load_object(name, code, [plan.symbol], library_symbols(plan.takes_turns))
+            symbols = {**library_symbols(plan.takes_turns), **(check_symbols() if checks else {})}
+            library = llvm.load_object(name, code, [plan.symbol], symbols)
         except RuntimeError as error:
             raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error
     return HostKernel(
@@ -103,13 +113,17 @@ def compile_function(function: Function, options: Options = DEFAULT_OPTIONS) -> 
         any(instr.op == "grid_sync" for instr in function.instructions()),
         _written_parameters(function),
         library,
+        tuple(dialect.sites) if isinstance(dialect, CheckedDialect) else (),
     )
 
 
-def emit_host_text(function: Function, options: Options = DEFAULT_OPTIONS) -> tuple[str, HostDialect]:
+def emit_host_text(
+    function: Function, options: Options = DEFAULT_OPTIONS, checks: frozenset[str] = frozenset()
+) -> tuple[str, HostDialect]:
     """The LLVM text of a kernel for this computer, before optimisation, and the dialect that wrote it."""
     machine = llvm.host_machine(options["opt"])
-    dialect = HostDialect(function, llvm.host_triple(), str(machine.target_data))
+    host = llvm.host_triple(), str(machine.target_data)
+    dialect = CheckedDialect(function, *host, checks) if checks else HostDialect(function, *host)
     # The prefix keeps a kernel called ``sinf`` from taking the place of the C library's.
     symbol = "cudabuild." + "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)[:40]
     module = emit_module(
@@ -120,7 +134,7 @@ def emit_host_text(function: Function, options: Options = DEFAULT_OPTIONS) -> tu
         ranges_of=lambda one: compute_ranges(one, index_width=INDEX_WIDTH),
         options=options,
     )
-    return module.format_with(format_schedule(dialect.plan)), dialect
+    return module.format_with(format_schedule(dialect.plan) + dialect.definitions), dialect
 
 
 def optimise_host_text(text: str, level: int = 3) -> str:

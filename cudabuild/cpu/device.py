@@ -7,6 +7,7 @@ import ctypes
 import platform
 from typing import TYPE_CHECKING, Any
 
+from cudabuild import config
 from cudabuild.cpu.abi import (
     LAUNCH,
     LAUNCH_SIZE,
@@ -17,8 +18,10 @@ from cudabuild.cpu.abi import (
     pack_launch,
 )
 from cudabuild.cpu.arguments import Packer
+from cudabuild.cpu.checked import CHECKS
 from cudabuild.cpu.compile import HostKernel, compile_kernel
 from cudabuild.cpu.order import choose_order
+from cudabuild.cpu.findings import CheckedLaunch
 from cudabuild.cpu.workers import Job, core_count, run_job
 from cudabuild.errors import LaunchError
 from cudabuild.image.image import DeviceInfo
@@ -62,7 +65,7 @@ class CpuDevice:
             CompilationError: the kernel is wrong.
             ToolError: llvmlite is missing.
         """
-        kernel = compile_kernel(definition, signature)
+        kernel = compile_kernel(definition, signature, CHECKS.intersection(config.get("check")))
         code = definition.function.__code__
         return CpuLauncher(kernel, definition.qualname, code.co_varnames[: code.co_argcount], signature)
 
@@ -89,6 +92,7 @@ class CpuLauncher:
 
         Raises:
             LaunchError: an argument that does not fit, too much shared memory, or threads that wait for each other.
+            CheckError: what the checks that were asked for have found.
         """
         if shared + self.kernel.static_shared > _MAX_SHARED:
             raise LaunchError(
@@ -113,9 +117,14 @@ class CpuLauncher:
             together=self.kernel.syncs_grid,
         )
         launch = _Launch(head)
+        checked = CheckedLaunch(self._name, self.kernel.sites, grid, block) if self.kernel.sites else None
+        if checked is not None:
+            launch.set_check(checked.address)
         enter, address = self._enter, launch.address
-        run_job(Job(lambda: enter(address), launch.stop, (self, packed, params, launch)), workers)
+        run_job(Job(lambda: enter(address), launch.stop, (self, packed, params, launch, checked)), workers)
         packed.write_back()
+        if checked is not None:
+            _finish(checked, launch)
         if launch.status != STATUS_OK:
             raise LaunchError(self._explain(launch, grid, block))
 
@@ -151,6 +160,16 @@ class CpuLauncher:
         )
 
 
+def _finish(checked: CheckedLaunch, launch: _Launch) -> None:
+    """Raises what the checks have found."""
+    error = checked.make_error()
+    if error is None and launch.status in (STATUS_STUCK_WARP, STATUS_STUCK_GRID):
+        error = checked.make_stuck_error(launch.block, launch.thread)
+    checked.close()
+    if error is not None:
+        raise error
+
+
 class _Launch:
     """A ``LAUNCH`` structure in memory that the workers share; aligned to a cache line."""
 
@@ -166,6 +185,10 @@ class _Launch:
     def stop(self) -> None:
         """Lets no worker start another block."""
         ctypes.c_int32.from_address(self.address + LAUNCH["stop"].offset).value = 1
+
+    def set_check(self, address: int) -> None:
+        """Says where a checked kernel tells what it does."""
+        ctypes.c_uint64.from_address(self.address + LAUNCH["check"].offset).value = address
 
     def _read(self, name: str) -> int:
         kind = ctypes.c_int32 if LAUNCH[name].type == "i32" else ctypes.c_int64

@@ -74,6 +74,8 @@ class HostDialect(Dialect):
     """
 
     name = "host"
+    #: LLVM text that the module needs besides the schedule.
+    definitions = ""
     plan: Plan
     device_parameters = tuple(f"{BLOCK[n].type} %{n}" for n in UNIFORM) + tuple(f"i32 %{n}" for n in THREAD)
 
