@@ -191,10 +191,18 @@ def _make_image(work: Compilation, request: Request) -> KernelImage:
         index_width=request.index_width,
         symbol=work.symbol(request.index_width),
         data=data,
-        attributes={**usage, "minimum_driver": driver},
+        attributes={**usage, **_launch_attributes(work, request), "minimum_driver": driver},
         toolchain=toolchain(target),
     )
     return image.stamp(work.get("fingerprint", request))
+
+
+def _launch_attributes(work: Compilation, request: Request) -> dict[str, Any]:
+    """What a launch must know of the kernel: all blocks at once where they wait for one another."""
+    function: Function = work.get("ir", request)
+    reached = [function, *function.callees]
+    waits = any(instr.op == "grid_sync" for one in reached for instr in one.instructions())
+    return {"cooperative": 1} if waits else {}
 
 
 #: What of this package has a say in the code that it makes.

@@ -27,6 +27,7 @@ INVALID_CONTEXT = 201
 NO_BINARY_FOR_GPU = 209
 INVALID_HANDLE = 400
 NOT_READY = 600
+COOPERATIVE_LAUNCH_TOO_LARGE = 720
 OUT_OF_RESOURCES = 701
 CONTEXT_IS_DESTROYED = 709
 
@@ -63,6 +64,10 @@ class Driver:
         self._retained: dict[int, Any] = {}
         self.launch: Callable[..., tuple[Any, ...]] = api.cuLaunchKernel
         self.success = api.CUresult.CUDA_SUCCESS
+
+    def launch_cooperative(self, *args: Any) -> tuple[Any, ...]:
+        """``launch`` for a kernel whose blocks wait for one another: all run at once, or none."""
+        return self._api.cuLaunchCooperativeKernel(*args[:-1])  # type: ignore[no-any-return]  # it takes no options
 
     def error(self, call: str, result: Any) -> DriverError:
         """The error for a result that is not success."""

@@ -117,6 +117,10 @@ class BoundKernel:
             self.shared_allowed[ordinal] = size
 
 
+def _launch_call(driver: Driver, bound: BoundKernel) -> Callable[..., tuple[Any, ...]]:
+    return driver.launch_cooperative if bound.image.attributes.get("cooperative") else driver.launch
+
+
 def _identity(image: KernelImage) -> tuple[Any, ...]:
     return image.symbol, image.index_width, image.target, image.origin
 
@@ -226,7 +230,7 @@ class GpuLauncher:
             format = bound.format
             slot = format.take_slot()
             format.pack_into(slot[0], 0, *block_values(self.signature, format.fields, arguments, pointers))
-            (result,) = self._driver.launch(
+            (result,) = _launch_call(self._driver, bound)(
                 bound.module.kernel, *configuration.grid, *configuration.block, configuration.shared, stream, slot[1], 0
             )
             format.slots.append(slot)
@@ -249,6 +253,12 @@ class GpuLauncher:
                 f"{f', a kernel with {known}' if known else ''}\n"
                 "  expected: a block whose registers and shared memory fit the device\n"
                 "  do:       launch fewer threads per block, or less dynamic shared memory"
+            )
+        if code == results.COOPERATIVE_LAUNCH_TOO_LARGE:
+            return LaunchError(
+                f"too many blocks for a grid that waits for all of them\n  found:    {what}\n"
+                "  expected: no more blocks than the device runs at once, for this_grid().sync()\n"
+                "  do:       launch fewer blocks, each doing more: for i in range(cuda.grid(1), n, cuda.gridsize(1))"
             )
         error = self._driver.error("cuLaunchKernel", result)
         return DriverError(f"launching {what}", error.code, error.name, error.text)
@@ -329,7 +339,7 @@ class GpuLauncher:
         )
         stream = driver.get_stream(configuration.stream)
         launcher = factory(
-            driver.launch,
+            _launch_call(driver, bound),
             driver.success,
             bound.module.kernel,
             *configuration.grid,
