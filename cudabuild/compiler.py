@@ -25,6 +25,7 @@ from cudabuild.backend.emit import emit_module
 from cudabuild.backend.nvptx import NvptxDialect
 from cudabuild.definition import OPTIONS, Options
 from cudabuild.digest import digest_parts
+from cudabuild.faults import portable_sites
 from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.frontend import build_hir_of, build_ir
 from cudabuild.image.image import KernelImage
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from cudabuild.definition import KernelDefinition
+    from cudabuild.faults import Site
     from cudabuild.ir.ir import Function
     from cudabuild.source import FunctionSource
     from cudabuild.target import Target
@@ -97,6 +99,7 @@ class Compilation:
         self.signature = signature
         self.options = definition.options if options is None else options
         self.watch = watch
+        self.sites: dict[int, tuple[Site, ...]] = {}  #: what can fail under debug, by index width; made with ``llvm``
         self._results: dict[tuple[Any, ...], Any] = {}
         self._inner = 0.0
 
@@ -129,13 +132,13 @@ def _show_source(source: FunctionSource) -> str:
 
 
 def _make_ir(work: Compilation, request: Request) -> Function:
-    function = build_ir(work.definition, work.signature)
+    function = build_ir(work.definition, work.signature, work.options)
     return run_passes(function, target_kind="nvptx")
 
 
 def _make_llvm(work: Compilation, request: Request) -> str:
     function: Function = work.get("ir", request)
-    dialect = NvptxDialect()
+    dialect = NvptxDialect(debug=work.options["debug"])
     check_function(function, dialect)
     bounds = work.options["launch_bounds"]
     threads = bounds[0] if isinstance(bounds, tuple) else bounds
@@ -148,6 +151,7 @@ def _make_llvm(work: Compilation, request: Request) -> str:
         ranges_of=lambda one: compute_ranges(one, index_width=width, launch_bounds=threads),
         options=work.options,
     )
+    work.sites[width] = dialect.faults.sites
     return ptx.link_libdevice(module, work.options)
 
 
@@ -191,10 +195,22 @@ def _make_image(work: Compilation, request: Request) -> KernelImage:
         index_width=request.index_width,
         symbol=work.symbol(request.index_width),
         data=data,
-        attributes={**usage, **_launch_attributes(work, request), "minimum_driver": driver},
+        attributes={
+            **usage,
+            **_debug_attributes(work, request),
+            **_launch_attributes(work, request),
+            "minimum_driver": driver,
+        },
         toolchain=toolchain(target),
     )
     return image.stamp(work.get("fingerprint", request))
+
+
+def _debug_attributes(work: Compilation, request: Request) -> dict[str, Any]:
+    """The exception table of a debug image."""
+    if not work.options["debug"]:
+        return {}
+    return {"exceptions": portable_sites(work.sites[request.index_width], work.definition)}
 
 
 def _launch_attributes(work: Compilation, request: Request) -> dict[str, Any]:
@@ -206,7 +222,7 @@ def _launch_attributes(work: Compilation, request: Request) -> dict[str, Any]:
 
 
 #: What of this package has a say in the code that it makes.
-_SOURCES = ("backend", "compiler.py", "definition.py", "frontend", "ir", "lang", "source.py", "types")
+_SOURCES = ("backend", "compiler.py", "definition.py", "faults.py", "frontend", "ir", "lang", "source.py", "types")
 
 
 @cache

@@ -134,7 +134,7 @@ def _split_options(given: Mapping[str, Any]) -> tuple[Options, dict[str, Sequenc
 
 
 def _is_legal(name: str, value: Any) -> bool:
-    if name in ("fastmath", "fma", "lineinfo"):
+    if name in ("debug", "fastmath", "fma", "lineinfo"):
         return isinstance(value, bool)
     if name == "literals":
         return bool(value == "weak")
@@ -170,7 +170,7 @@ class Services:
         if self._choice is None:
             from cudabuild.runtime.device import DeviceChoice
 
-            self._choice = DeviceChoice(self._make_gpu, _make_cpu)
+            self._choice = DeviceChoice(self._make_gpu, _make_cpu, _make_python)
         return self._choice.get()
 
     def _make_gpu(self, driver: Any) -> Device:
@@ -228,6 +228,12 @@ def _make_cpu() -> Device:
     from cudabuild.cpu.device import CpuDevice
 
     return CpuDevice()
+
+
+def _make_python() -> Device:
+    from cudabuild.interpreter.device import PythonDevice
+
+    return PythonDevice()
 
 
 def _make_cached() -> ImageProvider:

@@ -44,6 +44,13 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "literals", "weak", "'weak'", True, "how Python numbers are typed: 'weak' takes the other operand's type"
     ),
+    OptionSpec(
+        "debug",
+        False,
+        "bool",
+        True,
+        "check indices, divisors, assert and raise, and tell the first that fails after the launch, which then waits",
+    ),
     OptionSpec("opt", 3, "int 0..3", False, "LLVM's and the assembler's optimisation level"),
     OptionSpec("lineinfo", False, "bool", False, "record source lines for profilers"),
     OptionSpec("max_registers", None, "int 16..255 or None", False, "the most registers a thread may use"),

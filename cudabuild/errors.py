@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "BoundsError",
     "CheckError",
     "CompilationError",
     "CudabuildError",
@@ -200,6 +201,10 @@ class NoImageError(CudabuildError):
 
 class LaunchError(CudabuildError):
     """A launch with a bad configuration or arguments."""
+
+
+class BoundsError(LaunchError, IndexError):
+    """A kernel indexed an array out of range; told after the launch (``debug=True``, or the CPU device)."""
 
 
 class Party:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cudabuild.backend.faults import check_divisor
 from cudabuild.backend.text import Operand, float_literal, int_literal
 from cudabuild.types import Boolean, Float, Integer, Scalar
 
@@ -113,6 +114,8 @@ def _divide(e: FunctionEmitter, instr: Instr) -> Operand:
     bits = e.bits_for(instr, a, b)
     x, y = e.integer(a, bits), e.integer(b, bits)
     if bits == 1:
+        if "division" in e.dialect.checks:
+            check_divisor(e, instr, e.text.emit("i1", f"xor {y.typed}, true"))
         # bool // bool: False for a zero divisor and a // True otherwise; a % True is False
         return e.text.emit("i1", f"and {x.typed}, {y.text}") if instr.op == "floordiv" else int_literal(0, 1)
     type = instr.type
@@ -124,6 +127,7 @@ def _divide(e: FunctionEmitter, instr: Instr) -> Operand:
     zero = None
     if low_b <= 0 <= high_b:
         zero = e.text.emit("i1", f"icmp eq {y.typed}, 0")
+        check_divisor(e, instr, zero)
     if not type.signed or (low_a >= 0 and low_b >= 0):
         y = _safe_divisor(e, y, zero)
         whole = e.text.emit(x.type, f"{'udiv' if instr.op == 'floordiv' else 'urem'} {x.typed}, {y.text}")

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from cudabuild.backend.emit import FunctionEmitter
     from cudabuild.errors import Location
+    from cudabuild.faults import FaultTable
     from cudabuild.ir.ir import Instr
+    from cudabuild.ir.linear import Linear
     from cudabuild.types import Array
     from cudabuild.types.layout import Field
 
@@ -71,6 +73,12 @@ class Dialect:
     datalayout = ""
     #: Written after ``atomicrmw``/``cmpxchg`` pointers: ``syncscope("…") monotonic``.
     atomic_ordering = "monotonic"
+    #: What is checked inside kernels: ``bounds`` of indices, ``division`` by zero. Needs ``faults`` and ``fault``.
+    checks: frozenset[str] = frozenset()
+    #: Whether the kernel's last parameter is the address of a fault record.
+    takes_record = False
+    #: The places that can fail; a dialect that takes part in checks makes one.
+    faults: FaultTable
     #: Parameters that every device function gets before its own, as ``type %name``; callers pass them on by name.
     device_parameters: tuple[str, ...] = ()
 
@@ -185,6 +193,17 @@ class Dialect:
             What ``perform`` returned, or what stands for it where the access was not wanted.
         """
         return perform(access.pointer())
+
+    def fault(self, emitter: FunctionEmitter, site: Operand, index: Operand, extent: Operand) -> None:
+        """Records that this thread failed at ``site`` (i32, of ``faults``), with an index and an extent (i64)."""
+        raise NotImplementedError
+
+    def trusted(self, emitter: FunctionEmitter, conditions: Sequence[Linear] | None) -> Operand | None:
+        """An i1 that is true only in launches where each sum is negative, or None for no such thing.
+
+        Their atoms are what ``ir/bounds.py`` names; they stand in the kernel itself, not in a device function.
+        """
+        return None
 
     def refuse(self, instr: Instr) -> tuple[str, str, str, str] | None:
         """Why the target cannot do ``instr``, as title, found, expected and do of a diagnostic; or None."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cudabuild.backend import arithmetic, memory
+from cudabuild.backend import arithmetic, faults, memory
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
 from cudabuild.definition import DEFAULT_OPTIONS, Options
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cudabuild.backend.dialects import Dialect
+    from cudabuild.ir.bounds import IndexBounds
 
     Row = Callable[["FunctionEmitter", Instr], "Operand | Sequence[Operand] | None"]
 
@@ -145,6 +146,7 @@ class FunctionEmitter:
         self.leaves: dict[Value, tuple[Operand, ...]] = {}
         self.block = function.blocks[0]
         self.instr: Instr | None = None
+        self.index_bounds: IndexBounds | None = None  #: made by ``faults.py`` for the first check
         self._debug: DebugInfo | None = None
         self._labels: dict[Block, str] = {}
         self._exits: dict[Block, Any] = {}
@@ -154,7 +156,8 @@ class FunctionEmitter:
     # -- whole functions
 
     def run_kernel(self) -> None:
-        fields = parameter_fields(tuple(p.type for p in self.function.params), self.index_bits)
+        types = tuple(param.type for param in self.function.params)
+        fields = parameter_fields(types, self.index_bits, fault=self.dialect.takes_record)
         operands = self.dialect.open_kernel(self, self.module.symbol, fields)
         for param in self.function.params:
             own = [
@@ -515,6 +518,7 @@ def _branch(e: FunctionEmitter, instr: Instr) -> None:
 _ROWS: dict[str, Row] = {
     **arithmetic.ROWS,
     **memory.ROWS,
+    **faults.ROWS,
     "const": _const,
     "undef": _undef,
     "tuple": _tuple,

@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Access
+from cudabuild.backend.faults import checked_access, checked_view
 from cudabuild.backend.text import Operand, int_literal
 from cudabuild.types import Array, Boolean, Float, Integer
 
@@ -154,7 +155,7 @@ def _step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> O
 def _load(e: FunctionEmitter, instr: Instr) -> Operand:
     access = _access(e, instr, instr.operands[1:])
     kind = access.memory_type
-    value = e.dialect.access(
+    value = checked_access(
         e, access, lambda pointer: e.text.emit(kind, f"load {kind}, {pointer.typed}, align {access.align}")
     )
     assert value is not None
@@ -166,9 +167,7 @@ def _load(e: FunctionEmitter, instr: Instr) -> Operand:
 def _store(e: FunctionEmitter, instr: Instr) -> None:
     value = _memory_value(e, instr.operands[-1])
     access = _access(e, instr, instr.operands[1:-1], value)
-    e.dialect.access(
-        e, access, lambda pointer: e.text.do(f"store {value.typed}, {pointer.typed}, align {access.align}")
-    )
+    checked_access(e, access, lambda pointer: e.text.do(f"store {value.typed}, {pointer.typed}, align {access.align}"))
 
 
 def _memory_value(e: FunctionEmitter, value: Value) -> Operand:
@@ -185,6 +184,7 @@ def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     offset = int_literal(0, 64)
     shape: list[Operand] = []
     steps: list[Operand] = []
+    ok = checked_view(e, instr, _view_indices(base, instr))
     operands = iter(instr.operands[1:])
     for axis, letter in enumerate(instr.attrs["axes"]):
         if letter == "-":
@@ -193,13 +193,28 @@ def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
             continue
         first = e.integer(next(operands), 64)
         stride = e.convert(strides[axis], 64)
+        if letter == "i" and ok is not None:
+            first = e.text.emit("i64", f"select {ok.typed}, {first.typed}, i64 0")
         offset = _plus(e, offset, _times(e, first, stride))
         if letter == "s":
             steps.append(_times(e, e.integer(next(operands), 64), stride))
             shape.append(replace(e.integer(next(operands), e.index_bits), nneg=True))
+    if ok is not None:  # of a row that is not there, nothing is: every later access tells too, and touches nothing
+        shape = [e.text.emit(n.type, f"select {ok.typed}, {n.typed}, {n.type} 0", nneg=True) for n in shape]
     pointer = _step(e, base.pointer, "i8", offset)
     pointer = e.coerce(pointer, e.dialect.pointer(result.space))
     return [pointer, *shape, *(steps if result.layout == "A" else ())]
+
+
+def _view_indices(base: _Parts, instr: Instr) -> list[tuple[int, Value, Operand]]:
+    """Axis, index and extent for every axis that a view indexes."""
+    found = []
+    at = 1
+    for axis, letter in enumerate(instr.attrs["axes"]):
+        if letter == "i":
+            found.append((axis, instr.operands[at], base.shape[axis]))
+        at += {"i": 1, "s": 3, "-": 0}[letter]
+    return found
 
 
 def _made(e: FunctionEmitter, instr: Instr, pointer: Operand) -> Sequence[Operand]:
@@ -229,7 +244,7 @@ def _atomic(e: FunctionEmitter, instr: Instr) -> Operand:
     """The old value. Floating min and max are loops of compare-and-swap that end early where nothing changes."""
     value = _memory_value(e, instr.operands[-1])
     access = _access(e, instr, instr.operands[1:-1], value)
-    old = e.dialect.access(e, access, lambda pointer: _update(e, instr, access, pointer, value))
+    old = checked_access(e, access, lambda pointer: _update(e, instr, access, pointer, value))
     assert old is not None
     return e.integer_result(instr, old) if isinstance(instr.type, Integer) else old
 
@@ -266,7 +281,7 @@ def _atomic_cas(e: FunctionEmitter, instr: Instr) -> Operand:
         found = _compare_and_swap(e, pointer, words[0], words[1], access.align)[0]
         return e.text.emit(value.type, f"bitcast {found.typed} to {value.type}")
 
-    old = e.dialect.access(e, access, swap)
+    old = checked_access(e, access, swap)
     assert old is not None
     return e.integer_result(instr, old) if isinstance(instr.type, Integer) else old
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.grid_sync import emit_grid_sync
 from cudabuild.backend.text import Operand, constant_global, float_literal, int_literal
+from cudabuild.faults import FaultTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,14 +48,57 @@ _FENCES = {"block": "cta", "device": "gl", "system": "sys"}
 _CLOCKS = {"cycle": "clock64", "ns": "globaltimer"}
 
 
+#: Writes a fault record (``faults.py``), if no thread has done so before.
+_FAULT = """
+define internal void @{name}(ptr addrspace(1) %record, i32 %site, i64 %index, i64 %extent) noinline cold nounwind {{
+entry:
+  %seen = load atomic i32, ptr addrspace(1) %record syncscope("device") monotonic, align 4
+  %early = icmp eq i32 %seen, 0
+  br i1 %early, label %try, label %done
+try:
+  %pair = cmpxchg ptr addrspace(1) %record, i32 0, i32 %site syncscope("device") monotonic monotonic, align 4
+  %won = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %won, label %record.it, label %done
+record.it:
+{stores}  br label %done
+done:
+  ret void
+}}
+"""
+_REGISTERS = tuple(f"{register}.{axis}" for register in ("tid", "ctaid") for axis in "xyz")
+
+
+def _fault_text(name: str) -> str:
+    lines = []
+    numbers = [(f"%{register}", "i32", 8 + 4 * n) for n, register in enumerate(_REGISTERS)]
+    for register in _REGISTERS:
+        lines.append(f"  %{register} = call i32 @llvm.nvvm.read.ptx.sreg.{register}()")
+    for value, type, offset in [*numbers, ("%index", "i64", 32), ("%extent", "i64", 40)]:
+        at = f"%at.{offset}"
+        lines.append(f"  {at} = getelementptr inbounds i8, ptr addrspace(1) %record, i64 {offset}")
+        lines.append(f"  store {type} {value}, ptr addrspace(1) {at}")
+    return _FAULT.format(name=name, stores="\n".join(lines) + "\n")
+
+
 class NvptxDialect(Dialect):
-    """NVIDIA GPUs. What a module may hold does not depend on the target: all from sm_75 on select the same set."""
+    """NVIDIA GPUs. What a module may hold does not depend on the target: all from sm_75 on select the same set.
+
+    Args:
+        debug: whether indices and divisors are checked, and faults told in a record.
+    """
 
     name = "nvptx"
     triple = "nvptx64-nvidia-cuda"
     datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
     # What CUDA's atomicAdd means: device scope, no ordering.
     atomic_ordering = 'syncscope("device") monotonic'
+
+    def __init__(self, *, debug: bool = False) -> None:
+        self.faults = FaultTable()
+        self.takes_record = debug
+        if debug:
+            self.checks = frozenset(("bounds", "division"))
+            self.device_parameters = ("ptr addrspace(1) %record",)
 
     def pointer(self, space: str) -> str:
         return _SPACES.get(space, "ptr")
@@ -64,7 +108,10 @@ class NvptxDialect(Dialect):
         return "nounwind" + ftz
 
     def open_kernel(self, emitter: FunctionEmitter, symbol: str, fields: Sequence[Field]) -> list[Operand]:
-        operands = [Operand(emitter.field_type(field), f"%p{n}") for n, field in enumerate(fields)]
+        operands = [
+            Operand(emitter.field_type(field), "%record" if field.part == "fault" else f"%p{n}")
+            for n, field in enumerate(fields)
+        ]
         attributes = self.function_attributes(emitter) + _bounds(emitter)
         group = emitter.module.text.attribute_group(attributes)
         parameters = ", ".join(operand.typed for operand in operands)
@@ -166,6 +213,15 @@ class NvptxDialect(Dialect):
         module.text.globals[name] = f"@{name} = external addrspace(3) global [0 x i8], align 16"
         size = emitter.text.emit("i32", 'call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()', nneg=True)
         return Operand("ptr addrspace(3)", f"@{name}"), size
+
+    def fault(self, emitter: FunctionEmitter, site: Operand, index: Operand, extent: Operand) -> None:
+        module = emitter.module
+        name = f"{module.symbol}_fault"
+        for register in _REGISTERS:
+            module.text.declare("i32", f"llvm.nvvm.read.ptx.sreg.{register}", [])
+        module.text.definitions[name] = _fault_text(name)
+        arguments = f"ptr addrspace(1) %record, {site.typed}, {index.typed}, {extent.typed}"
+        emitter.text.do(f"call void @{name}({arguments})")
 
     def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
         text, kind = emitter.text, operands[0].type

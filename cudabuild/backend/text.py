@@ -176,6 +176,7 @@ class ModuleText:
         self.metadata: dict[str, int] = {}
         self.named_metadata: dict[str, dict[str, None]] = {}
         self.libdevice: set[str] = set()
+        self.definitions: dict[str, str] = {}  #: whole functions as text, by name
 
     def function(self, name: str, header: str) -> FunctionText:
         """Begins a function definition; ``header`` is its ``define`` line without the brace."""
@@ -206,7 +207,8 @@ class ModuleText:
     def format_with(self, definitions: str) -> str:
         """The module's text, with further definitions (LLVM text) of what it calls."""
         known = set(_DEFINED.findall(definitions)) | self.defined
-        parts = [*self.head, *self.globals.values(), definitions]
+        known |= set(self.definitions)
+        parts = [*self.head, *self.globals.values(), *self.definitions.values(), definitions]
         parts += [function.format() for function in self.functions]
         parts += [text for name, text in self.declares.items() if name not in known]
         parts += [f"attributes {number} = {{ {text} }}" for text, number in self.attributes.items()]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cudabuild.definition import KernelDefinition
+from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import Diagnostic
 from cudabuild.frontend import impl
 from cudabuild.frontend.infer import FunctionInference, params_of
@@ -22,23 +22,24 @@ def build_hir_of(definition: KernelDefinition) -> HirFunction:
     Raises:
         CompilationError, SourceError.
     """
-    hir, sink = Session().hir(definition.function)
+    hir, sink = Session(debug=definition.options["debug"]).hir(definition.function)
     raise_diagnostics(sink.diagnostics)
     return hir
 
 
-def build_ir(definition: KernelDefinition, signature: Signature) -> Function:
+def build_ir(definition: KernelDefinition, signature: Signature, options: Options | None = None) -> Function:
     """The verified typed IR of one overload; independent of target and index width.
 
     Args:
         definition: the kernel (or device function).
         signature: one type for each parameter.
+        options: compile options in place of the definition's own; of them only ``debug`` counts here.
 
     Raises:
         CompilationError: with every mistake found in the kernel and the device functions that it reaches.
         SourceError: the text of the kernel or of a function that it calls cannot be had.
     """
-    session = Session()
+    session = Session(debug=definition.options["debug"] if options is None else options["debug"])
     hir, sink = session.hir(definition.function)
     arguments = [Value(kind) for kind in signature]
     inference = FunctionInference(

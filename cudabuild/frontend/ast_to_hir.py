@@ -13,6 +13,7 @@ import ast
 from typing import cast
 
 from cudabuild.errors import Location
+from cudabuild.faults import ASSERTION
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.refused_syntax import refuse_syntax
 from cudabuild.frontend.ssa import SsaBuilder
@@ -32,13 +33,14 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
-def build_hir(source: FunctionSource, sink: DiagnosticSink) -> HirFunction:
-    """The HIR of a function; what cannot be expressed goes to ``sink``."""
-    return _Builder(source, sink).build()
+def build_hir(source: FunctionSource, sink: DiagnosticSink, *, debug: bool = False) -> HirFunction:
+    """The HIR of a function; what cannot be expressed goes to ``sink``. ``debug``: whether assert and raise count."""
+    return _Builder(source, sink, debug).build()
 
 
 class _Builder:
-    def __init__(self, source: FunctionSource, sink: DiagnosticSink) -> None:
+    def __init__(self, source: FunctionSource, sink: DiagnosticSink, debug: bool) -> None:
+        self.debug = debug
         self.source = source
         self.sink = sink
         self.ssa = SsaBuilder()
@@ -113,9 +115,34 @@ class _Builder:
 
     def _stmt_Assert(self, node: ast.Assert) -> None:
         """Outside debug, an assert means nothing: not even its test is evaluated."""
+        if not self.debug:
+            return
+        passed, failed = self.ssa.new_block("asserted"), self.ssa.new_block("failed")
+        self._condition(node.test, passed, failed)
+        self.ssa.seal(passed)
+        self.ssa.seal(failed)
+        if failed.predecessors:
+            self.ssa.current = failed
+            self.ssa.emit("raise", self._at(node), exception=ASSERTION, message=_message_of(node.msg))
+            self._end_raised(node)
+        self.ssa.current = passed if passed.predecessors else None
 
     def _stmt_Raise(self, node: ast.Raise) -> None:
         """Outside debug, a raise ends the function: nothing after it runs."""
+        if self.ssa.current is None:
+            return
+        if self.debug and node.exc is not None:
+            call = node.exc if isinstance(node.exc, ast.Call) else None
+            kind = self._expression(node.exc if call is None else call.func)
+            message = ", ".join(map(_message_of, call.args)) if call is not None else ""
+            instr = self.ssa.emit("raise", self._at(node), kind, message=message)
+            instr.nodes = (node.exc if call is None else call.func,)
+        elif self.debug:
+            message = "no active exception to raise again"
+            self.ssa.emit("raise", self._at(node), exception="builtins:RuntimeError", message=message)
+        self._end_raised(node)
+
+    def _end_raised(self, node: ast.stmt) -> None:
         if self.ssa.current is not None:
             self.ssa.emit("return", self._at(node), raised=True)
             self.ssa.current = None
@@ -465,6 +492,19 @@ class _Builder:
         result = self.ssa.emit("call", self._at(node), *operands, keywords=tuple(keywords))
         result.nodes = (node.func, *node.args, *(keyword.value for keyword in node.keywords))
         return result
+
+
+def _message_of(node: ast.expr | None) -> str:
+    """An exception's message as far as it is known before the kernel runs: expressions stand for their values."""
+    if node is None:
+        return ""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_message_of(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return f"{{{ast.unparse(node.value)}}}"
+    return f"{{{ast.unparse(node)}}}"
 
 
 def _is_cheap(node: ast.expr) -> bool:

@@ -31,7 +31,7 @@ from cudabuild.frontend.operands import (
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Value
 from cudabuild.lang.name import Dim3, KernelName
-from cudabuild.types import Array, Scalar, scalar_by_name, uint64
+from cudabuild.types import Array, Scalar, none, scalar_by_name, uint64
 
 __all__ = ["FreeNames", "evaluate", "operand_of_object"]
 
@@ -69,10 +69,15 @@ def operand_of_object(context: Context, value: Any) -> Operand:
     """The operand that a Python object stands for: numbers and tuples of them are constants of the kernel."""
     if value is None:
         return NoneOperand()
-    if isinstance(value, (bool, float)):
+    kind = _numpy_scalar_type(value)
+    if kind is not None:  # before Python's numbers: np.float64 is a float too, but typed
+        return context.const(value.item(), kind)
+    if isinstance(value, bool):
         return context.weak(value)
+    if isinstance(value, float):
+        return context.weak(float.__pos__(value))  # a plain float, and no code of a derived class
     if isinstance(value, int):
-        number = int(value)
+        number = int.__pos__(value)
         if number in _INT64:
             return context.weak(number)
         if 0 <= number < 1 << 64:
@@ -87,9 +92,6 @@ def operand_of_object(context: Context, value: Any) -> Operand:
         return TupleOperand(tuple(operand_of_object(context, element) for element in value))
     if isinstance(value, KernelName) and value.name in ("laneid",):
         return threads.special_register(context, value.name)
-    kind = _numpy_scalar_type(value)
-    if kind is not None:
-        return context.const(value.item(), kind)
     if type(value).__name__ == "ndarray":
         return constants.constant_array(context, value)
     if isinstance(value, complex):

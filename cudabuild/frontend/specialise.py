@@ -51,9 +51,14 @@ class Specialisation:
 
 
 class Session:
-    """Everything compiled for one kernel overload: sources, HIR and specialisations."""
+    """Everything compiled for one kernel overload: sources, HIR and specialisations.
 
-    def __init__(self) -> None:
+    Args:
+        debug: whether ``assert`` and ``raise`` mean something.
+    """
+
+    def __init__(self, *, debug: bool = False) -> None:
+        self.debug = debug
         self.specialisations: dict[tuple[Any, ...], Specialisation] = {}
         self._hir: dict[FunctionType, tuple[FunctionSource, HirFunction, DiagnosticSink]] = {}
         self._names: dict[str, int] = {}
@@ -65,7 +70,7 @@ class Session:
         if known is None:
             source = get_source(function)
             sink = DiagnosticSink(source, function.__qualname__)
-            known = self._hir[function] = (source, build_hir(source, sink), sink)
+            known = self._hir[function] = (source, build_hir(source, sink, debug=self.debug), sink)
         return known[1], known[2]
 
     def diagnostics(self) -> list[Diagnostic]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LAUNCH_ABI", "DeviceInfo", "ImageRequest", "KernelImage"]
 
 #: The number of the parameter block's layout (``types/layout.py``) and of everything else both wings must agree on.
-LAUNCH_ABI = 1
+LAUNCH_ABI = 2
 
 
 class KernelImage:
@@ -49,7 +49,8 @@ class KernelImage:
         symbol: the entry point's name in ``data``.
         data: the bytes handed to the driver; a memoryview into a mapped archive, or bytes.
         launch_abi: the launch-ABI number it was built for.
-        attributes: facts a launch or a person wants: ``registers``, ``shared_bytes``, ``local_bytes``, … and
+        attributes: facts a launch or a person wants: ``registers``, ``shared_bytes``, ``local_bytes``, …,
+            ``exceptions`` (the sites of a debug image, see ``faults.py``) and
             ``minimum_driver`` (an integer as cuDriverGetVersion returns it, e.g. 12000).
         origin: where it was found: ``shipped``, ``cached`` or ``compiled``.
         key: the image key, or b"" where none was made.

@@ -14,7 +14,8 @@ Grammar (an operation's operands are values; ``a?`` may be None)::
 ``name`` is a free name (global, closure or builtin). ``logical`` evaluates both sides: the builder uses it where the
 right-hand side is cheap and cannot fail, so that no branch remains. ``iterate`` to ``advance`` are the counted loop
 that every ``for`` becomes: what is iterated over, how many steps it takes, where it begins, whether there is more,
-the item at a position and the next position. ``poison`` stands for what was refused already.
+the item at a position and the next position. ``raise(class?) message`` records a fault under debug;
+the class is an operand or the attribute ``exception``. ``poison`` stands for what was refused already.
 """
 
 from __future__ import annotations

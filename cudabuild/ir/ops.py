@@ -149,6 +149,13 @@ _TABLE = (
     OpSpec(
         "shfl", 4, Effect.SYNC, ("mode",), "warp shuffle: mask (uint32), value, delta or lane (int32), width (int32)"
     ),
+    OpSpec(
+        "raise",
+        0,
+        Effect.WRITE,
+        ("exception", "message"),
+        "records that this thread failed: the exception's class as ``module:qualname``, and its message",
+    ),
     # block ends
     OpSpec("jump", 0, Effect.END, ("target",), "goes to block ``target``"),
     OpSpec("branch", 1, Effect.END, ("then", "else"), "goes to ``then`` if the bool operand is true, else to ``else``"),

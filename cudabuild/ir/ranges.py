@@ -46,15 +46,15 @@ class Ranges:
     """The integers that each value of one function can take, in one index width."""
 
     def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
+        self.analysis = analysis
 
     def of(self, value: Value) -> Interval:
         """The smallest and the largest integer that ``value`` can be; its type's limits where nothing is known."""
-        return self._or_limits(value, self._analysis.base(value))
+        return self._or_limits(value, self.analysis.base(value))
 
     def at(self, value: Value, block: Block) -> Interval:
         """As ``of``, for the times when a thread stands in ``block``: what the branches taken say counts too."""
-        analysis = self._analysis
+        analysis = self.analysis
         return self._or_limits(value, analysis.refined(value, analysis.facts.at(block)))
 
     def nonnegative(self, value: Value, block: Block | None = None) -> bool:
@@ -71,11 +71,11 @@ class Ranges:
 
         Its result is then the mathematical one, and also in any narrower type that holds it and its operands.
         """
-        return instr in self._analysis.exact
+        return instr in self.analysis.exact
 
     def decide(self, condition: Value, block: Block | None = None) -> bool | None:
         """What a bool value always is, if that is known; else None."""
-        analysis = self._analysis
+        analysis = self.analysis
         return analysis.decide(condition, analysis.facts.at(block) if block is not None else analysis.facts.empty)
 
     @staticmethod

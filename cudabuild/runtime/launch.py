@@ -13,6 +13,7 @@ from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import is_contiguous, read_argument
 from cudabuild.runtime.arrays import HostArrays, flatten
 from cudabuild.runtime.configuration import Configuration
+from cudabuild.runtime.fault_record import FaultRecord
 from cudabuild.runtime.marshal import BlockFormat, block_values, make_launcher_factory, needs_wide
 from cudabuild.runtime.module import Module
 from cudabuild.types.layout import parameter_fields
@@ -176,7 +177,7 @@ class GpuLauncher:
 
         Returns:
             The kernel, and what a fast launcher for the like may serve: ``narrow``, ``wide`` or ``all``. None where no
-            fast launcher can be made (NumPy arrays).
+            fast launcher can be made (NumPy arrays, debug images).
         """
         driver = self._driver
         ordinal = driver.current_device()
@@ -193,7 +194,13 @@ class GpuLauncher:
         if host is not None:
             self._launch_host(host, bound, ordinal, configuration, arguments, stream)
             return None
-        bound = self._launch_once(bound, ordinal, configuration, arguments, stream, lambda argument: argument.pointer)
+        bound, fault = self._launch_once(
+            bound, ordinal, configuration, arguments, stream, lambda argument: argument.pointer
+        )
+        if fault is not None:
+            raise fault
+        if "exceptions" in bound.image.attributes:  # every launch of a debug image looks at its record
+            return None
         if not configuration.fits32 or (not wide and bound.image.index_width == 64):
             return bound, "all"
         return bound, "wide" if wide else "narrow"
@@ -210,11 +217,13 @@ class GpuLauncher:
         failed = True
         try:
             host.copy_in(self._driver, stream)
-            self._launch_once(bound, ordinal, configuration, arguments, stream, host.pointer_of)
+            _, fault = self._launch_once(bound, ordinal, configuration, arguments, stream, host.pointer_of)
             host.copy_out(self._driver, stream)
             failed = False
         finally:
             host.free(self._driver, failed=failed)
+        if fault is not None:
+            raise fault
 
     def _launch_once(
         self,
@@ -224,22 +233,32 @@ class GpuLauncher:
         arguments: Sequence[Argument],
         stream: Any,
         pointers: Callable[[Argument], int],
-    ) -> BoundKernel:
-        """Packs and launches; a kernel that the context does not know is loaded anew, once."""
+    ) -> tuple[BoundKernel, Exception | None]:
+        """Packs and launches; a kernel that the context does not know is loaded anew, once.
+
+        Returns:
+            The kernel, and what a debug image's first offender met.
+        """
         for attempt in (1, 2):
             format = bound.format
             slot = format.take_slot()
-            format.pack_into(slot[0], 0, *block_values(self.signature, format.fields, arguments, pointers))
+            fields, record = format.fields, None
+            if "exceptions" in bound.image.attributes:
+                fields, record = fields[:-1], FaultRecord(self._driver)
+            values = block_values(self.signature, fields, arguments, pointers)
+            format.pack_into(slot[0], 0, *values, *(() if record is None else (record.pointer,)))
             (result,) = _launch_call(self._driver, bound)(
                 bound.module.kernel, *configuration.grid, *configuration.block, configuration.shared, stream, slot[1], 0
             )
             format.slots.append(slot)
-            if result is self._driver.success:
+            success = result is self._driver.success
+            fault = record.finish(stream, self.definition, bound.image, launched=success) if record else None
+            if success:
                 break
             if int(result) not in results.LOST_BINDING or attempt == 2:
                 raise self.error(result, configuration, bound)
             bound = self._rebind(ordinal, bound)
-        return bound
+        return bound, fault
 
     def error(self, result: Any, configuration: Configuration, bound: BoundKernel) -> Exception:
         """The error for a launch that failed."""
@@ -284,7 +303,7 @@ class GpuLauncher:
         image = find_image(self._device.providers(), request, self.may_compile)
         bound = self._find_loaded(image)
         if bound is None:
-            fields = parameter_fields(self.signature, image.index_width)
+            fields = parameter_fields(self.signature, image.index_width, fault=bool(image.options.get("debug")))
             bound = BoundKernel(image, Module(self._driver, image), BlockFormat(fields))
         self._bound[ordinal, width] = bound
         if image.index_width == 64:

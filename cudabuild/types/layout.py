@@ -10,6 +10,9 @@ strides
   are int32 in the 32-bit variant, int64 in the 64-bit one. A stride of an axis of extent 0 or 1 is passed as 0;
 * a tuple: the fields of its elements.
 
+A kernel compiled with ``debug=True`` takes one more field after its arguments, the address of a fault record
+(``faults.py``): ``argument`` −1, ``part`` ``"fault"``.
+
 The 32-bit variant serves a launch when for every array each extent, the element count and, for layout A, the byte
 span Σ(extent − 1)·|stride| are below 2³¹, every weak int fits an int32, and grid × block is below 2³¹ on every axis.
 """
@@ -36,9 +39,9 @@ class Field:
     """One field of the parameter block.
 
     Attributes:
-        argument: index of the argument it belongs to.
+        argument: index of the argument it belongs to; -1 for the fault record.
         path: element indices inside nested tuples, outermost first; ``()`` outside tuples.
-        part: ``value``, ``data``, ``shape`` or ``stride``.
+        part: ``value``, ``data``, ``shape``, ``stride`` or ``fault``.
         axis: for shape and stride; else 0.
         format: ``struct`` format character: ``?bBhHiIqQefd``, ``P`` for a pointer.
         size, offset: in bytes.
@@ -66,16 +69,19 @@ _INTEGER_FORMATS = {
 }  # fmt: skip
 
 
-def parameter_fields(signature: Signature, index_width: int) -> list[Field]:
+def parameter_fields(signature: Signature, index_width: int, *, fault: bool = False) -> list[Field]:
     """The fields of the parameter block, with offsets.
 
     Args:
         signature: the argument types.
         index_width: 32 or 64.
+        fault: whether the block ends with the address of a fault record.
     """
     fields: list[Field] = []
     for argument, kind in enumerate(signature):
         _append(fields, argument, (), kind, index_width)
+    if fault:
+        fields.append(Field(-1, (), "fault", 0, "P", 8))
     offset = 0
     for field in fields:
         offset = -(-offset // field.size) * field.size

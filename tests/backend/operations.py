@@ -72,6 +72,10 @@ class Kernel:
     def op(self, name: str, type: Scalar | Array, *operands: Value, **attrs: object) -> Instr:
         return self.builder.emit(name, type, *operands, **attrs)
 
+    def array(self, kind: Scalar) -> Param:
+        """The output array of a type."""
+        return self._outs[str(kind)]
+
     def keep(self, value: Value) -> None:
         """Stores a scalar at the next place of the output array of its type."""
         kind = {"int": int64, "float": float64}.get(value.type.name, value.type)
@@ -93,7 +97,7 @@ def emit(function: Function, width: int = 64, options: Options | None = None, sy
     options = options or Options({})
     module = emit_module(
         function,
-        NvptxDialect(),
+        NvptxDialect(debug=any(instr.op == "raise" for instr in function.instructions())),
         symbol=symbol,
         index_width=width,
         ranges_of=lambda one: compute_ranges(one, index_width=width),
@@ -284,9 +288,20 @@ def call_kernel(kind: Scalar) -> Function:
     return k.finish()
 
 
+def fault_kernel() -> Function:
+    """Everything that ``debug=True`` checks; ``raise`` stands in debug kernels only."""
+    k = Kernel("faults", weak_int, int32, uint8)
+    index, divisor, small = k.arguments
+    element = k.op("load", int32, k.array(int32), index)
+    k.keep(k.op("floordiv", int32, element, divisor))
+    k.keep(k.op("mod", uint8, small, small))
+    k.op("raise", none, exception="builtins:ValueError", message="so it goes")
+    return k.finish()
+
+
 def all_kernels() -> list[Function]:
     """Every operation on every type."""
-    found = [bool_kernel(), thread_kernel(), rendezvous_kernel(), *map(integer_kernel, INTEGERS)]
+    found = [bool_kernel(), thread_kernel(), rendezvous_kernel(), fault_kernel(), *map(integer_kernel, INTEGERS)]
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
     found += [memory_kernel(kind) for kind in ALL_TYPES if kind not in (weak_int, weak_float)]
     found += [call_kernel(kind) for kind in ALL_TYPES]

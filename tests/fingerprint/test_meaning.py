@@ -293,7 +293,7 @@ def test_each_option_that_changes_results_is_a_part(source: Source) -> None:
     module = source.load("def k(x): x[0] = 1\n")
     definition = KernelDefinition(module.k)
     other = {"fastmath": True, "fma": False, "literals": "numba", "opt": 0, "lineinfo": True, "max_registers": 32,
-             "launch_bounds": 128}  # fmt: skip
+             "launch_bounds": 128, "debug": True}  # fmt: skip
     assert set(other) == {spec.name for spec in OPTIONS}, "a new option needs a value here"
     base = compute_fingerprint(definition, ())
     for spec in OPTIONS:

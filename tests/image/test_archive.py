@@ -19,7 +19,7 @@ from cudabuild.digest import digest, digest_parts
 from cudabuild.errors import ImageFormatError
 from cudabuild.fingerprint import Check
 from cudabuild.image.archive import HEADER, RECORD, Archive, name_key, write_archive
-from cudabuild.image.image import KernelImage
+from cudabuild.image.image import LAUNCH_ABI, KernelImage
 
 FIELDS = [
     "module", "qualname", "signature", "fingerprint", "options", "kind", "target", "index_width", "symbol",
@@ -127,7 +127,7 @@ def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
     data = read_bytes(tmp_path / "a.cuar")
     assert data[:8] == b"\x93CUAR\r\n\x1a"
     schema, abi, count, reserved, length, records, names_at = struct.unpack_from("<IIIIQQQ", data, 8)
-    assert (schema, abi, count, reserved, length, records, names_at) == (1, 1, 1, 0, len(data), 128, 128 + 192)
+    assert (schema, abi, count, reserved, length, records, names_at) == (1, LAUNCH_ABI, 1, 0, len(data), 128, 128 + 192)
     assert data[48:96] == b"sm_90".ljust(48, b"\0")
     assert data[96:128] == digest(data[:96])
     record = data[128:320]

@@ -146,7 +146,7 @@ def test_launch_abi_and_driver(tmp_path: Path) -> None:
     module = load(tmp_path)
     asked = Asked(module)
     assert asked.find(archive_of(tmp_path, module, {"launch_abi": 99})) is None
-    assert asked.matcher.reason == "has launch ABI 99; this version serves 1"
+    assert asked.matcher.reason == "has launch ABI 99; this version serves 2"
     newer = archive_of(tmp_path, module, {"attributes": {"minimum_driver": 13000}})
     asked = Asked(module, driver=12080)
     assert asked.find(newer) is None

@@ -76,7 +76,7 @@ class TestKernel:
         ("options", "message"),
         [
             ({"fastmat": True},
-             "unknown kernel option\n  found:    fastmat=True\n  expected: one of fastmath, fma, literals, opt, "
+             "unknown kernel option\n  found:    fastmat=True\n  expected: one of fastmath, fma, literals, debug, opt, "
              "lineinfo, max_registers, launch_bounds, or a type variable such as T=(float32, float64)\n"
              "  do:       did you mean 'fastmath'?"),
             ({"fastmath": 1}, "bad value of the kernel option fastmath\n  found:    1\n  expected: bool"),
