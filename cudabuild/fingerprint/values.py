@@ -220,6 +220,10 @@ def _describe(value: Any, function_text: FunctionText, depth: int) -> str:
         return f"builtin {value.__module__}.{value.__qualname__}"
     if _is_numpy(type(value)):
         return _describe_numpy(value)
+    if isinstance(value, int):  # of a class derived from int, which a kernel takes for its number
+        return f"int {int.__repr__(value)}"
+    if isinstance(value, float):
+        return f"float {float.__repr__(value)}"
     return _unsupported(value)
 
 

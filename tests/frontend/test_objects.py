@@ -46,6 +46,23 @@ class Holder:
         return self.number
 
 
+class Metres(float):
+    def __repr__(self) -> str:
+        return "metres"
+
+    def __float__(self) -> float:
+        raise AssertionError("code of the user's")
+
+
+class Count(int):
+    def __repr__(self) -> str:
+        return "a count"
+
+    def __int__(self) -> int:
+        raise AssertionError("code of the user's")
+
+
+LENGTH, COUNT = Metres(2.5), Count(3)
 HOLDER = Holder(5)
 HOLDERS = (HOLDER,)
 
@@ -78,6 +95,33 @@ def test_a_dotted_name_is_part_of_the_fingerprint(
     after = compute_fingerprint(KernelDefinition(function), (ARRAY,)), lower(function)  # type: ignore[arg-type]
     assert before[1] != after[1]
     assert before[0].digest != after[0].digest
+
+
+def derived(x):  # type: ignore[no-untyped-def]
+    x[0] = COUNT * LENGTH
+
+
+def test_numbers_of_derived_classes_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    definition = KernelDefinition(derived)  # type: ignore[arg-type]
+    digests = {compute_fingerprint(definition, (ARRAY,)).digest}
+    assert "value=7\n" in lower(derived)
+    for name, value in (("COUNT", Count(4)), ("LENGTH", Metres(-0.0)), ("LENGTH", Metres(0.0)), ("COUNT", 4)):
+        monkeypatch.setitem(globals(), name, value)
+        digests.add(compute_fingerprint(definition, (ARRAY,)).digest)
+    assert len(digests) == 5
+
+
+DOUBLE_CONSTANT = np.float64(2.0)
+
+
+def numpy_double(x):  # type: ignore[no-untyped-def]
+    x[0] = DOUBLE_CONSTANT * x[1]
+
+
+def test_numpys_double_is_typed_although_it_is_a_python_float() -> None:
+    text = lower(numpy_double, float32[::1])
+    assert "float64 = const value=2.0\n" in text
+    assert "float64 = mul" in text
 
 
 def alias(x):  # type: ignore[no-untyped-def]
