@@ -141,11 +141,12 @@ class KernelDefinition:
             from cudabuild.annotations import signature_from_annotations
 
             if self.spec is not None:
-                self._signatures = parse_signatures(self.spec, self.variables)
+                found = parse_signatures(self.spec, self.variables)
             else:
                 annotated = signature_from_annotations(self.function)
-                self._signatures = [] if annotated is None else [annotated]
-            self._check_arity(self._signatures)
+                found = [] if annotated is None else [annotated]
+            self._check_arity(found)
+            self._signatures = found
         return self._signatures
 
     def _check_arity(self, signatures: list[Signature]) -> None:

@@ -73,7 +73,7 @@ def get_source(function: Any) -> FunctionSource:
         known = _parsed[code.co_filename] = (lines, _functions("\n".join(lines), code.co_filename))
     tree = known[1].get((code.co_firstlineno, code.co_name))
     if tree is None:
-        what = "a lambda" if code.co_name == "<lambda>" else f"'def {code.co_name}'"
+        what = "lambda" if code.co_name == "<lambda>" else f"'def {code.co_name}'"
         raise SourceError(
             f"{code.co_filename}:{code.co_firstlineno} holds no {what} that can be compiled; "
             "the file may have changed since it was imported, or the function was not written as a plain 'def'"

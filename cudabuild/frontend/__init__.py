@@ -6,6 +6,7 @@ from __future__ import annotations
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import Diagnostic
 from cudabuild.frontend import impl
+from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.infer import FunctionInference, params_of
 from cudabuild.frontend.specialise import Session, raise_diagnostics
 from cudabuild.ir.hir import HirFunction
@@ -41,6 +42,8 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     """
     session = Session(debug=definition.options["debug"] if options is None else options["debug"])
     hir, sink = session.hir(definition.function)
+    if not definition.is_device:
+        _refuse_keyword_only(sink)
     arguments = [Value(kind) for kind in signature]
     inference = FunctionInference(
         session, definition.function, hir, sink, arguments, is_kernel=not definition.is_device
@@ -55,3 +58,17 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     inference.lower(function)
     verify_function(function)
     return function
+
+
+def _refuse_keyword_only(sink: DiagnosticSink) -> None:
+    """A signature lists the parameters that a launch may give by position; a kernel has no others."""
+    for argument in sink.source.tree.args.kwonlyargs:
+        refusal = Refusal(
+            "a keyword-only parameter of a kernel",
+            found=f"'*' before {argument.arg}",
+            expected="parameters that can be given by position; any can be given by name too",
+            do="drop the '*'",
+        )
+        sink.add(refusal, sink.source.locate(argument))
+    if sink.source.tree.args.kwonlyargs:
+        raise_diagnostics(sink.diagnostics)

@@ -118,7 +118,7 @@ class Session:
     ) -> list[Operand]:
         from cudabuild.frontend.evaluate import operand_of_object
 
-        signature = inspect.signature(function, eval_str=False)
+        signature = inspect.signature(function, follow_wrapped=False, eval_str=False)
         try:
             bound = signature.bind(*operands, **keywords)
         except TypeError as error:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -224,3 +225,24 @@ def test_an_element_type_equals_its_other_spellings(kind: Any, stored: str) -> N
     text = lower(by_type, kind[::1])
     assert f"value={stored}\n" in text
     assert text.count("store") == 2
+
+
+def with_a_wrapper(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(first: Any, second: Any) -> Any:
+        return function(first) + second
+
+    return wrapper
+
+
+@with_a_wrapper
+def wrapped(a: Any) -> Any:
+    return a * 2
+
+
+def calls_a_wrapper(x):  # type: ignore[no-untyped-def]
+    x[0] = wrapped(x[1], x[2])
+
+
+def test_a_wrapper_is_called_with_its_own_parameters() -> None:
+    assert lower(calls_a_wrapper).count("load") == 2

@@ -57,6 +57,7 @@ WRONG = {
     "atomic_bits_of_float": "float32[::1]",
     "atomic_cas_without_index": "int32[::1]",
     "constant_of_argument": "float32[::1]",
+    "keyword_only": "float32[::1]",
 }
 
 #: function -> (what the message tells to do, the text it is about, the text it proposes)
@@ -154,9 +155,10 @@ def test_signature_message(name: str, text: str, golden: Golden) -> None:
 
 def test_signature_of_another_length(golden: Golden) -> None:
     definition = KernelDefinition(wrong_kernels.unknown_name, "float32[::1]")
-    with pytest.raises(SignatureError) as caught:
-        definition.signatures  # noqa: B018
-    golden.check("wrong_signatures/arity.txt", str(caught.value))
+    for _ in range(2):  # asking again does not make it right
+        with pytest.raises(SignatureError) as caught:
+            definition.signatures  # noqa: B018
+        golden.check("wrong_signatures/arity.txt", str(caught.value))
 
 
 def test_unsupported_target(golden: Golden) -> None:

@@ -198,3 +198,7 @@ def writes_captured_array(x):
 
 
 WAVES = np.ones(4, np.complex64)
+
+
+def keyword_only(x, *, n=2):
+    x[0] = n
