@@ -266,8 +266,12 @@ class Finding:
     def __str__(self) -> str:
         first = self.parties[0]
         title, expected, do, *between = self._TEXTS[self.kind]
-        if between and first.block != self.parties[1].block:
-            expected, do = between
+        if between:
+            second = self.parties[1]
+            if first.block != second.block:
+                expected, do = between
+            elif first.location.line == second.location.line:
+                do = "let each element belong to one thread, or use cuda.atomic"
         lines = [f"{first.location.file}:{first.location.line}: {title} (in {self.kernel})"]
         lines += [*_picture(first.location, first.text), f"  found:    {first}"]
         for other in self.parties[1:]:
@@ -275,7 +279,7 @@ class Finding:
             lines.append(f"  found:    {other}")
         lines += [f"  expected: {expected}", f"  do:       {do}"]
         if self.count > 1:
-            lines.append(f"  seen {self.count} times")
+            lines.append(f"  seen:     {self.count} times")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
