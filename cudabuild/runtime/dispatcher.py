@@ -315,10 +315,12 @@ class Dispatcher:
             self._refuse_count(args)
         signature, _ = self._resolve(arguments)
         definition = self.definition
-        return Dispatcher(
+        made = Dispatcher(
             KernelDefinition(definition.function, [signature], None, definition.options, definition.is_device),
             self._services,
         )
+        made._may_compile = self._may_compile
+        return made
 
     def inspect_ir(self, signature: Any = None) -> dict[str, str]:
         """The typed IR of one overload or of all, by signature."""

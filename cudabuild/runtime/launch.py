@@ -66,10 +66,10 @@ def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_co
             if image is not None:
                 found = f"{image.source} has launch ABI {image.launch_abi}"
                 request.notes.append(f"{provider.name}: {found}, this version knows {LAUNCH_ABI}")
-    raise NoImageError(_no_image(request))
+    raise NoImageError(_no_image(request, may_compile))
 
 
-def _no_image(request: ImageRequest) -> str:
+def _no_image(request: ImageRequest, may_compile: bool) -> str:
     definition, device = request.definition, request.device
     module = definition.module or "(no module)"  # a function made by exec may have none
     package = module.partition(".")[0]
@@ -80,11 +80,20 @@ def _no_image(request: ImageRequest) -> str:
         f"  device:   {describe_device(device)}",
         *(f"  {note}" for note in request.notes),
         "  do:       one of",
-        "            pip install 'cudabuild[jit]', to compile on first use",
+        f"            {_way_to_compile(may_compile)}, to compile on first use",
         f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]',
         "            set CUDABUILD_DEVICE=cpu, to run on the CPU device",
     ]
     return "\n".join(lines)
+
+
+def _way_to_compile(may_compile: bool) -> str:
+    """What keeps a kernel from being compiled: a setting, this program, or the missing compiler."""
+    if config.get("jit") == "never":
+        return "unset CUDABUILD_JIT"
+    if "compiled" not in _PROVIDERS[config.get("images")]:
+        return "unset CUDABUILD_IMAGES"
+    return "pip install 'cudabuild[jit]'" if may_compile else "call the kernel's disable_compile(False)"
 
 
 def describe_device(device: DeviceInfo) -> str:

@@ -339,7 +339,12 @@ class TestProviders:
         with pytest.raises(NoImageError, match=r"compiled: not asked \(compilation is disabled for this kernel\)"):
             self.find(host, "compiled", may_compile=False)
         monkeypatch.setenv("CUDABUILD_JIT", "never")
-        with pytest.raises(NoImageError, match=r"compiled: not asked \(CUDABUILD_JIT=never\)"):
+        with pytest.raises(NoImageError, match=r"compiled: not asked \(CUDABUILD_JIT=never\)") as caught:
+            self.find(host, "compiled")
+        assert "unset CUDABUILD_JIT, to compile on first use" in str(caught.value)
+        monkeypatch.delenv("CUDABUILD_JIT")
+        monkeypatch.setenv("CUDABUILD_IMAGES", "shipped")
+        with pytest.raises(NoImageError, match="unset CUDABUILD_IMAGES, to compile on first use"):
             self.find(host, "compiled")
 
     def test_another_launch_abi_is_a_miss(self, host: Host) -> None:
@@ -371,8 +376,10 @@ class TestProviders:
         kernel = host.kernel("int32", "n")
         kernel[1, 1](1)
         kernel.disable_compile()
-        with pytest.raises(NoImageError, match="compilation is disabled for this kernel"):
-            kernel[1, 1](1)
+        for one in (kernel, kernel.specialize(1)):
+            with pytest.raises(NoImageError, match="compilation is disabled for this kernel") as caught:
+                one[1, 1](1)
+            assert "call the kernel's disable_compile(False), to compile on first use" in str(caught.value)
         kernel.disable_compile(False)
         kernel[1, 1](2)
         assert host.launched == [2]
