@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Dim3", "KernelName", "Namespace", "interpreter"]
+__all__ = ["Dim3", "KernelName", "Namespace", "Register", "interpreter"]
 
 #: While a kernel's own Python code runs as one CUDA thread, what answers for the names: ``f(dotted name, args,
 #: kwargs)``.
@@ -45,6 +45,42 @@ class KernelName:  # a function of the kernel language, such as ``cuda.grid``
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_find, (self.name,))
+
+
+class Register(KernelName):  # written without parentheses, as ``cuda.laneid``; a number while Python runs a kernel
+    __slots__ = ("__doc__",)
+
+    def __int__(self) -> int:
+        return int(self())
+
+    __index__ = __int__
+
+    def __bool__(self) -> bool:
+        return interpreter.get() is None or bool(self())
+
+    def __eq__(self, other: object) -> bool:
+        return self is other if interpreter.get() is None else bool(self() == other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _add_operators() -> None:
+    def add(name: str) -> None:
+        def operator(self: Register, *others: Any) -> Any:
+            return getattr(self(), name)(*others)
+
+        setattr(Register, name, operator)
+
+    binary = "add sub mul truediv floordiv mod divmod pow lshift rshift and or xor"
+    for name in binary.split():
+        add(f"__{name}__")
+        add(f"__r{name}__")
+    for name in ("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "float"):
+        add(f"__{name}__")
+
+
+_add_operators()
 
 
 class Dim3:  # ``threadIdx``, ``blockIdx``, ``blockDim``, ``gridDim``: ``.x``, ``.y`` and ``.z``

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cudabuild.lang.name import Dim3, KernelName
+from cudabuild.lang.name import Dim3, KernelName, Register
 
 __all__ = ["blockDim", "blockIdx", "grid", "gridDim", "gridsize", "laneid", "threadIdx", "warpsize"]
 
@@ -16,6 +16,6 @@ threadIdx = Dim3("threadIdx", "The thread's index in its block, from 0.")
 blockIdx = Dim3("blockIdx", "The block's index in the grid, from 0.")
 blockDim = Dim3("blockDim", "The number of threads of a block along each axis.")
 gridDim = Dim3("gridDim", "The number of blocks of the grid along each axis.")
-laneid = KernelName("laneid", "laneid: the thread's index in its warp, 0 to 31.")
+laneid = Register("laneid", "laneid: the thread's index in its warp, 0 to 31.")
 #: Threads of a warp, on every NVIDIA GPU so far (CUDA C++ Programming Guide, "SIMT Architecture").
 warpsize = 32

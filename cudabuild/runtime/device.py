@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     class Device(Protocol):
         """Runs kernels."""
 
-        #: ``gpu`` or ``cpu``.
+        #: ``gpu``, ``cpu`` or ``python``.
         kind: str
 
         @property
@@ -58,11 +58,18 @@ class DeviceChoice:
     Args:
         make_gpu: makes the GPU device from the driver.
         make_cpu: makes the CPU device.
+        make_python: makes the Python device, which only ``CUDABUILD_DEVICE=python`` chooses.
     """
 
-    def __init__(self, make_gpu: Callable[[Driver], Device], make_cpu: Callable[[], Device]) -> None:
+    def __init__(
+        self,
+        make_gpu: Callable[[Driver], Device],
+        make_cpu: Callable[[], Device],
+        make_python: Callable[[], Device] | None = None,
+    ) -> None:
         self._make_gpu = make_gpu
         self._make_cpu = make_cpu
+        self._make_python = make_python
         self._device: Device | None = None
 
     def get(self) -> Device:
@@ -79,6 +86,8 @@ class DeviceChoice:
         wanted = config.get("device")
         if wanted == "cpu":
             return self._make_cpu()
+        if wanted == "python" and self._make_python is not None:
+            return self._make_python()
         driver, reason = find_driver()
         if driver is not None:
             return self._make_gpu(driver)
