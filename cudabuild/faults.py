@@ -83,13 +83,13 @@ def unpack_record(data: bytes) -> tuple[int, Dim, Dim, int, int]:
 
 
 def make_fault(
-    site: Site, definition: KernelDefinition, thread: Dim, block: Dim, index: int = 0, extent: int = 0
+    site: Site, kernel: str, own: str, thread: Dim, block: Dim, index: int = 0, extent: int = 0
 ) -> Exception:
     """The exception for the first offender of a launch.
 
     Args:
         site: where and what; its file a path, or as ``portable_sites`` makes it.
-        definition: the kernel.
+        kernel, own: the kernel's qualified name and the file it is in.
         thread, block: who.
         index, extent: for an index out of range: the index as counted from the start, and how many elements there are.
 
@@ -106,8 +106,8 @@ def make_fault(
         message = "integer division or modulo by zero"
     elif not message:
         message = "assertion failed" if name == ASSERTION else "raised without a message"
-    path = _find_file(file, definition)
-    text = f"{message}\n  kernel: {definition.qualname}, thread {thread} of block {block}\n  at:     {path}:{line}"
+    path = own if not file else getattr(sys.modules.get(file), "__file__", None) or file
+    text = f"{message}\n  kernel: {kernel}, thread {thread} of block {block}\n  at:     {path}:{line}"
     import linecache
 
     source = linecache.getline(path, line).strip()
@@ -115,7 +115,7 @@ def make_fault(
         text += f": {source}"
     error = _make_exception(name, text)
     place: dict[str, Any] = {
-        "kernel": definition.qualname, "file": path, "line": line, "thread": thread, "block": block,
+        "kernel": kernel, "file": path, "line": line, "thread": thread, "block": block,
     }  # fmt: skip
     for attribute, value in place.items():
         try:
@@ -123,12 +123,6 @@ def make_fault(
         except (AttributeError, TypeError):  # a class with slots: the text says it all
             break
     return error
-
-
-def _find_file(file: str, definition: KernelDefinition) -> str:
-    if not file:
-        return definition.function.__code__.co_filename
-    return getattr(sys.modules.get(file), "__file__", None) or file
 
 
 def _make_exception(name: str, text: str) -> Exception:

@@ -60,6 +60,11 @@ LAUNCH: dict[str, Slot] = {
     "next": Slot("i64", 128),  # how many blocks have been taken
     # Grid sync: blocks that still run (24 bits), of those the ones that have arrived (24), syncs so far (16).
     "grid": Slot("i64", 136),
+    "fault": Slot("i32", 144),  # the first fault (faults.py): its site, 0 for none …
+    "fault.thread": Slot("i32", 148),  # … the thread's number in the block …
+    "fault.block": Slot("i64", 152),  # … the block's in the grid …
+    "fault.index": Slot("i64", 160),
+    "fault.extent": Slot("i64", 168),
 }
 LAUNCH_SIZE = 192
 

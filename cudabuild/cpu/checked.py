@@ -47,7 +47,7 @@ class CheckedDialect(HostDialect):
     """Lowers one kernel so that it is watched.
 
     Args:
-        function, triple, datalayout: as for ``HostDialect``.
+        function, triple, datalayout, guards: as for ``HostDialect``.
         checks: what to look for, of ``CHECKS``.
 
     Attributes:
@@ -57,8 +57,16 @@ class CheckedDialect(HostDialect):
     definitions = DECLARATIONS
     device_parameters = ("ptr %block", *HostDialect.device_parameters)
 
-    def __init__(self, function: Function, triple: str, datalayout: str, checks: frozenset[str]) -> None:
-        super().__init__(function, triple, datalayout)
+    def __init__(
+        self,
+        function: Function,
+        triple: str,
+        datalayout: str,
+        guards: frozenset[str] = frozenset(),
+        *,
+        checks: frozenset[str],
+    ) -> None:
+        super().__init__(function, triple, datalayout, guards)
         self.coroutine = True
         self.watched = checks
         self.sites: list[Site] = [Site("", None)]

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from string import Template
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from cudabuild.backend import llvm
 from cudabuild.backend.emit import emit_module
-from cudabuild.cpu.checked import CheckedDialect
+from cudabuild.cpu.abi import TEXT_CONSTANTS
+from cudabuild.cpu.checked import CHECKS, CheckedDialect
 from cudabuild.cpu.dialect import HostDialect
+from cudabuild.cpu.faults import FAULT
 from cudabuild.cpu.library import library_symbols
 from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.schedule import format_schedule
@@ -24,6 +27,7 @@ from cudabuild.ir.ranges import compute_ranges
 if TYPE_CHECKING:
     from cudabuild.cpu.findings import Site
     from cudabuild.definition import KernelDefinition, Options
+    from cudabuild.faults import Site as FaultSite
     from cudabuild.ir.ir import Function
     from cudabuild.types import Signature
 
@@ -51,6 +55,7 @@ class HostKernel:
         written: the parameters through whose arrays the kernel may write, by index.
         library: what keeps the code loaded.
         sites: the places that a checked kernel tells of, by number; empty for a kernel that is not checked.
+        faults: the places that can fail, by number from 1 (``cudabuild/faults.py``).
     """
 
     address: int
@@ -61,12 +66,17 @@ class HostKernel:
     written: frozenset[int]
     library: llvm.JitLibrary
     sites: tuple[Site, ...] = ()
+    faults: tuple[FaultSite, ...] = ()
 
 
 def compile_kernel(
     definition: KernelDefinition, signature: Signature, checks: frozenset[str] = frozenset()
 ) -> HostKernel:
-    """Compiles one overload of a kernel for this computer; with ``checks`` (of ``CHECKS``), so that it is watched.
+    """Compiles one overload of a kernel for this computer.
+
+    Args:
+        definition, signature: the overload.
+        checks: ``bounds``, and of ``CHECKS`` what makes the kernel watched.
 
     Raises:
         CompilationError: the kernel is wrong; with every mistake found.
@@ -101,7 +111,7 @@ def compile_function(
         plan = dialect.plan
         name = f"{next(_serial)}.{plan.symbol}"
         try:
-            symbols = {**library_symbols(plan.takes_turns), **(check_symbols() if checks else {})}
+            symbols = {**library_symbols(plan.takes_turns), **(check_symbols() if checks & CHECKS else {})}
             library = llvm.load_object(name, code, [plan.symbol], symbols)
         except RuntimeError as error:
             raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error
@@ -114,6 +124,7 @@ def compile_function(
         _written_parameters(function),
         library,
         tuple(dialect.sites) if isinstance(dialect, CheckedDialect) else (),
+        dialect.faults.sites,
     )
 
 
@@ -123,7 +134,11 @@ def emit_host_text(
     """The LLVM text of a kernel for this computer, before optimisation, and the dialect that wrote it."""
     machine = llvm.host_machine(options["opt"])
     host = llvm.host_triple(), str(machine.target_data)
-    dialect = CheckedDialect(function, *host, checks) if checks else HostDialect(function, *host)
+    guards = frozenset(("bounds", "division")) if options["debug"] else checks & {"bounds"}
+    watched = checks & CHECKS
+    dialect = (
+        CheckedDialect(function, *host, guards, checks=watched) if watched else HostDialect(function, *host, guards)
+    )
     # The prefix keeps a kernel called ``sinf`` from taking the place of the C library's.
     symbol = "cudabuild." + "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)[:40]
     module = emit_module(
@@ -134,7 +149,8 @@ def emit_host_text(
         ranges_of=lambda one: compute_ranges(one, index_width=INDEX_WIDTH),
         options=options,
     )
-    return module.format_with(format_schedule(dialect.plan) + dialect.definitions), dialect
+    faults = Template(FAULT).substitute(TEXT_CONSTANTS) if dialect.faults.sites else ""
+    return module.format_with(format_schedule(dialect.plan) + dialect.definitions + faults), dialect
 
 
 def optimise_host_text(text: str, level: int = 3) -> str:

@@ -18,12 +18,12 @@ from cudabuild.cpu.abi import (
     pack_launch,
 )
 from cudabuild.cpu.arguments import Packer
-from cudabuild.cpu.checked import CHECKS
 from cudabuild.cpu.compile import HostKernel, compile_kernel
-from cudabuild.cpu.order import choose_order
 from cudabuild.cpu.findings import CheckedLaunch
+from cudabuild.cpu.order import choose_order
 from cudabuild.cpu.workers import Job, core_count, run_job
 from cudabuild.errors import LaunchError
+from cudabuild.faults import make_fault
 from cudabuild.image.image import DeviceInfo
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class CpuDevice:
             CompilationError: the kernel is wrong.
             ToolError: llvmlite is missing.
         """
-        kernel = compile_kernel(definition, signature, CHECKS.intersection(config.get("check")))
+        kernel = compile_kernel(definition, signature, frozenset(config.get("check")))
         code = definition.function.__code__
         return CpuLauncher(kernel, definition.qualname, code.co_varnames[: code.co_argcount], signature)
 
@@ -93,6 +93,7 @@ class CpuLauncher:
         Raises:
             LaunchError: an argument that does not fit, too much shared memory, or threads that wait for each other.
             CheckError: what the checks that were asked for have found.
+            BoundsError: an index out of range; under debug also what else went wrong in the kernel.
         """
         if shared + self.kernel.static_shared > _MAX_SHARED:
             raise LaunchError(
@@ -123,6 +124,11 @@ class CpuLauncher:
         enter, address = self._enter, launch.address
         run_job(Job(lambda: enter(address), launch.stop, (self, packed, params, launch, checked)), workers)
         packed.write_back()
+        fault = self._find_fault(launch, grid, block)
+        if fault is not None:
+            if checked is not None:
+                checked.close()
+            raise fault
         if checked is not None:
             _finish(checked, launch)
         if launch.status != STATUS_OK:
@@ -139,6 +145,15 @@ class CpuLauncher:
                 "  do:       launch fewer blocks, and let each do more in a loop"
             )
         return min(blocks, room)
+
+    def _find_fault(self, launch: _Launch, grid: Dim, block: Dim) -> Exception | None:
+        number = launch.read("fault")
+        if number == 0:
+            return None
+        thread, index, extent = (launch.read(f"fault.{name}") for name in ("thread", "index", "extent"))
+        site = self.kernel.faults[number - 1]
+        where = _position(thread, block), _position(launch.read("fault.block"), grid)
+        return make_fault(site, self._name, site[2], *where, index, extent)
 
     def _explain(self, launch: _Launch, grid: Dim, block: Dim) -> str:
         where = f"{self._name}, block {_position(launch.block, grid)}"
@@ -190,21 +205,22 @@ class _Launch:
         """Says where a checked kernel tells what it does."""
         ctypes.c_uint64.from_address(self.address + LAUNCH["check"].offset).value = address
 
-    def _read(self, name: str) -> int:
+    def read(self, name: str) -> int:
+        """One number of the structure."""
         kind = ctypes.c_int32 if LAUNCH[name].type == "i32" else ctypes.c_int64
         return int(kind.from_address(self.address + LAUNCH[name].offset).value)
 
     @property
     def status(self) -> int:
-        return self._read("status")
+        return self.read("status")
 
     @property
     def block(self) -> int:
-        return self._read("block")
+        return self.read("block")
 
     @property
     def thread(self) -> int:
-        return self._read("thread")
+        return self.read("thread")
 
 
 def _position(number: int, shape: Dim) -> Dim:

@@ -15,15 +15,18 @@ the body is a coroutine::
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.text import Operand, constant_global
 from cudabuild.cpu import warp_ops
 from cudabuild.cpu.abi import BLOCK, WARP, Slot, Wait
+from cudabuild.cpu.faults import Condition, make_condition
 from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.math import emit_math
 from cudabuild.cpu.schedule import THREAD, UNIFORM, Plan, load_field, load_uniform
+from cudabuild.faults import FaultTable
 from cudabuild.types import Array
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from cudabuild.backend.emit import FunctionEmitter
     from cudabuild.ir.ir import Block, Function
+    from cudabuild.ir.linear import Linear
     from cudabuild.types.layout import Field
 
 __all__ = ["HostDialect", "shared_layout"]
@@ -68,6 +72,7 @@ class HostDialect(Dialect):
     Args:
         function: the kernel's typed IR; no device function that it calls reaches a barrier or warp operation.
         triple, datalayout: the host's.
+        guards: what is checked without leaving the loop over threads: ``bounds``, ``division``.
 
     Attributes:
         plan: what the schedule must know of the kernel; set once it is being lowered.
@@ -79,7 +84,12 @@ class HostDialect(Dialect):
     plan: Plan
     device_parameters = tuple(f"{BLOCK[n].type} %{n}" for n in UNIFORM) + tuple(f"i32 %{n}" for n in THREAD)
 
-    def __init__(self, function: Function, triple: str, datalayout: str) -> None:
+    def __init__(self, function: Function, triple: str, datalayout: str, guards: frozenset[str] = frozenset()) -> None:
+        self.checks = guards
+        self.faults = FaultTable()
+        self._conditions: dict[Condition, None] = {}
+        if guards:
+            self.device_parameters = tuple(dict.fromkeys(("ptr %block", *self.device_parameters)))
         self.triple = triple
         self.datalayout = datalayout
         self.coroutine = function.synchronises
@@ -95,7 +105,8 @@ class HostDialect(Dialect):
         self._polls = find_polls(emitter.function, emitter.ranges)
         self.takes_turns = self.takes_turns or "turn" in self._polls.values()
         self.coroutine = self.coroutine or self.takes_turns
-        plan = Plan(symbol, f"{symbol}.body", tuple(arguments), self.coroutine, self.takes_turns, static)
+        body, guarded = f"{symbol}.body", bool(self.checks)
+        plan = Plan(symbol, body, tuple(arguments), self.coroutine, self.takes_turns, static, guarded)
         self.plan = plan
         parameters = ", ".join(plan.body_parameters)
         if self.coroutine:
@@ -134,6 +145,7 @@ class HostDialect(Dialect):
         emitter.text.end("br label %final" if self.coroutine else "ret void")
 
     def close_kernel(self, emitter: FunctionEmitter) -> None:
+        self.plan = dataclasses.replace(self.plan, conditions=tuple(self._conditions))
         if not self.coroutine:
             return
         text = emitter.text
@@ -223,6 +235,22 @@ class HostDialect(Dialect):
         assert self._layout is not None
         base = emitter.text.emit("ptr", f"getelementptr inbounds i8, ptr %shared, i64 {self._layout[1]}")
         return base, Operand("i32", "%dynamic", nneg=True)
+
+    # -- faults
+
+    def fault(self, emitter: FunctionEmitter, site: Operand, index: Operand, extent: Operand) -> None:
+        arguments = f"ptr %block, i32 %thread, {site.typed}, {index.typed}, {extent.typed}"
+        emitter.text.do(f"call void @schedule.fault({arguments})")
+
+    def trusted(self, emitter: FunctionEmitter, conditions: Sequence[Linear] | None) -> Operand | None:
+        if conditions is None:
+            return None
+        made = [make_condition(emitter, condition) for condition in conditions]
+        known = [condition for condition in made if condition is not None]
+        if len(known) < len(made):
+            return None
+        self._conditions.update(dict.fromkeys(known))
+        return Operand("i1", "%trusted" if known else "true")
 
     # -- arithmetic
 

@@ -22,6 +22,7 @@ from string import Template
 
 from cudabuild.cpu import schedule_text
 from cudabuild.cpu.abi import BLOCK, LAUNCH, TEXT_CONSTANTS, Slot
+from cudabuild.cpu.faults import Condition
 
 __all__ = ["THREAD", "UNIFORM", "Plan", "format_schedule", "load_field", "load_uniform"]
 
@@ -50,6 +51,8 @@ class Plan:
         coroutine: whether a thread can stop at a barrier or a warp operation, or to let others run.
         takes_turns: whether it can stop at anything but a plain barrier.
         static_shared: bytes of static shared memory; None if the kernel uses no shared memory, dynamic neither.
+        guarded: whether the kernel checks something. Its body then takes the block (as a loop too) and ``i1 %trusted``.
+        conditions: where all hold at launch, ``%trusted`` is true.
     """
 
     symbol: str
@@ -58,15 +61,24 @@ class Plan:
     coroutine: bool
     takes_turns: bool
     static_shared: int | None
+    guarded: bool = False
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def body_parameters(self) -> list[str]:
         """The parameters of the body, as ``type %name``; the schedule passes values of the same names."""
         thread = [f"i32 %{name}" for name in THREAD]
+        trusted = ["i1 %trusted"] if self.guarded else []
         if self.coroutine:
-            return ["ptr %block", *thread]
+            return ["ptr %block", *thread, *trusted]
+        return [*self.block_parameters, *thread]
+
+    @property
+    def block_parameters(self) -> list[str]:
+        """What all threads of a block are given alike, in a loop."""
         arguments = [f"{type} %{name}" for name, type, _ in self.arguments]
-        return [*arguments, *(f"{BLOCK[name].type} %{name}" for name in UNIFORM), *thread]
+        guarded = ["ptr %block", "i1 %trusted"] if self.guarded else []
+        return [*arguments, *(f"{BLOCK[name].type} %{name}" for name in UNIFORM), *guarded]
 
 
 def load_field(base: str, name: str, slot: Slot, suffix: str = "") -> str:
@@ -94,21 +106,58 @@ def format_schedule(plan: Plan) -> str:
     else:
         start = f"  call void @{plan.body}({', '.join(plan.body_parameters)})\n  br label %x.end"
         resume = ""
+    threads = Template(schedule_text.THREADS).substitute(start=start)
+    parts = [schedule_text.DECLARATIONS]
+    if plan.conditions and not plan.coroutine:
+        parameters = ", ".join(plan.block_parameters)
+        names = {"symbol": plan.symbol, "parameters": parameters, "threads": threads}
+        parts.append(Template(schedule_text.BLOCK).substitute(names))
+        trusting, checking = (parameters.replace("i1 %trusted", f"i1 {truth}") for truth in ("true", "false"))
+        names = {"symbol": plan.symbol, "trusting": trusting, "checking": checking}
+        threads = Template(schedule_text.EITHER).substitute(names)
     pieces = {
         "symbol": plan.symbol,
         "arguments": "" if plan.coroutine else _load_arguments(plan),
+        "trust": _trust(plan) if plan.guarded else "",
         "uniform": load_uniform(),
-        "threads": Template(schedule_text.THREADS).substitute(start=start),
+        "threads": threads,
         "resume": resume,
         "memory": "false" if plan.static_shared is None and not plan.coroutine else "true",
         "static": -(-(plan.static_shared or 0) // 64) * 64,
     }
-    parts = [schedule_text.DECLARATIONS]
     if plan.coroutine:
         parts.append(schedule_text.COROUTINE)
     entry = schedule_text.TURNS if plan.takes_turns else schedule_text.ENTRY
     parts.append(Template(entry).safe_substitute(pieces))
     return Template("\n".join(parts)).substitute(TEXT_CONSTANTS)
+
+
+def _trust(plan: Plan) -> str:
+    """Lines that compute ``%trusted`` from the launch at ``%launch``, in numbers that cannot overflow."""
+    offsets = {name: Slot(type, offset) for name, type, offset in plan.arguments}
+    lines = [load_field("launch", "trust.params", LAUNCH["params"])]
+    known: set[str] = set()
+    trusted = "true"
+    for number, (terms, constant) in enumerate(plan.conditions):
+        total = str(constant)
+        for place, term in enumerate(terms):
+            product = str(term.factor)
+            for name in term.names:
+                if name not in known:
+                    known.add(name)
+                    base, slot = ("trust.params", offsets[name]) if name in offsets else ("launch", LAUNCH[name])
+                    lines.append(load_field(base, f"trust.{name}", slot))
+                    how = "sext" if term.signed else "zext"
+                    lines.append(f"  %trust.{name}.wide = {how} {slot.type} %trust.{name} to i128\n")
+                made = f"%trust.{number}.{place}.{name}"
+                lines.append(f"  {made} = mul i128 {product}, %trust.{name}.wide\n")
+                product = made
+            lines.append(f"  %trust.{number}.{place} = add i128 {total}, {product}\n")
+            total = f"%trust.{number}.{place}"
+        lines.append(f"  %trust.{number} = icmp slt i128 {total}, 0\n")
+        lines.append(f"  %trusted.{number} = and i1 {trusted}, %trust.{number}\n")
+        trusted = f"%trusted.{number}"
+    return "".join([*lines, f"  %trusted = and i1 true, {trusted}\n"])
 
 
 def _load_arguments(plan: Plan) -> str:

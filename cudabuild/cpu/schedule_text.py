@@ -7,7 +7,7 @@ These parts are compiled with each kernel and call ``library.py``. ``$launch_x``
 
 from __future__ import annotations
 
-__all__ = ["COROUTINE", "DECLARATIONS", "ENTRY", "ROUNDS", "START", "THREADS", "TURNS"]
+__all__ = ["BLOCK", "COROUTINE", "DECLARATIONS", "EITHER", "ENTRY", "ROUNDS", "START", "THREADS", "TURNS"]
 
 #: Functions of the library that every kernel uses.
 DECLARATIONS = """
@@ -21,7 +21,7 @@ ENTRY = """
 define void @$symbol(ptr %launch) {
 entry:
   %block = alloca [$block_size x i8], align 64
-$arguments  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i1 $memory, i64 $static)
+$arguments$trust  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i1 $memory, i64 $static)
   br i1 %opened, label %next, label %end
 next:
   %more = call i1 @schedule.next(ptr %launch, ptr %block)
@@ -42,7 +42,9 @@ end:
 TURNS = """
 define internal i1 @$symbol.start(ptr %block) {
 run:
-$uniform$threads
+  %launch.at = getelementptr inbounds i8, ptr %block, i64 $block_launch
+  %launch = load ptr, ptr %launch.at
+$trust$uniform$threads
 z.end:
   ret i1 true
 close:
@@ -55,6 +57,23 @@ entry:
   ret void
 }
 """
+
+#: The loop nest as a function, and its two uses, where a launch can be trusted to make some checks needless.
+BLOCK = """
+define internal void @$symbol.block($parameters) nounwind alwaysinline {
+run:
+$threads
+z.end:
+  ret void
+}
+"""
+EITHER = """  br i1 %trusted, label %run.trusting, label %run.checking
+run.trusting:
+  call void @$symbol.block($trusting)
+  br label %z.end
+run.checking:
+  call void @$symbol.block($checking)
+  br label %z.end"""
 
 #: The loop nest over the threads of a block; it ends at the label ``z.end``.
 THREADS = """  br label %z

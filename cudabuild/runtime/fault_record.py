@@ -53,4 +53,6 @@ class FaultRecord:
         number, thread, block, index, extent = unpack_record(self._host.raw)
         if not number:
             return None
-        return make_fault(image.attributes["exceptions"][number - 1], definition, thread, block, index, extent)
+        site = image.attributes["exceptions"][number - 1]
+        own = definition.function.__code__.co_filename
+        return make_fault(site, definition.qualname, own, thread, block, index, extent)
