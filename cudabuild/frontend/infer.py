@@ -46,6 +46,7 @@ class FunctionInference:
     """Types of one function for one list of argument operands.
 
     Attributes:
+        name: of the specialisation; "" for the kernel.
         result: what the function returns: an operand (its type, constant or compile-time object), or None while no
         return has
             been reached.
@@ -60,8 +61,10 @@ class FunctionInference:
         arguments: Sequence[Operand],
         *,
         is_kernel: bool,
+        name: str = "",
     ) -> None:
         self.session = session
+        self.name = name
         self.function = function
         self.settled = False
         self.free = FreeNames(function)
@@ -127,8 +130,9 @@ class FunctionInference:
             return Poison()
 
     def _allocation_key(self, instr: HirInstr) -> str:
+        # By specialisation: each may give the array another shape or type, as a template's instances do in CUDA C++.
         where = instr.location
-        return f"{self.hir.name}:{where.line}:{where.column}"
+        return f"{self.name}:{where.line}:{where.column}"
 
     def _place(self, instr: HirInstr, refusal: Refusal) -> Location:
         if refusal.operand is not None and refusal.operand < len(instr.nodes):

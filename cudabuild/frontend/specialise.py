@@ -155,12 +155,11 @@ class Session:
                 do="define it with 'def' in a file",
                 operand=0,
             ) from None
-        inference = FunctionInference(
-            self, function, hir, sink, [_as_parameter(argument) for argument in arguments], is_kernel=False
-        )
         count = self._names[function.__name__] = self._names.get(function.__name__, 0) + 1
-        made = Specialisation(inference, function.__name__ if count == 1 else f"{function.__name__}.{count}")
-        self.specialisations[key] = made
+        name = function.__name__ if count == 1 else f"{function.__name__}.{count}"
+        parameters = [_as_parameter(argument) for argument in arguments]
+        inference = FunctionInference(self, function, hir, sink, parameters, is_kernel=False, name=name)
+        made = self.specialisations[key] = Specialisation(inference, name)
         return made
 
     def _settle(self, specialisation: Specialisation) -> None:
