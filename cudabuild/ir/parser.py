@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 _HEADER = re.compile(r"(kernel|device) ([\w.]+)\((.*)\) -> (.+)$")
 _LABEL = re.compile(r"([\w.]+):(?:\s*; from (.*))?$")
 _INSTRUCTION = re.compile(r"(?:(%[\w.]+): (.+?) = )?(\w+)((?: %[\w.]+,?)*)")
-_ATTRIBUTE = re.compile(r"\s+(\w+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S+)")
+_ATTRIBUTE = re.compile(r"\s+(\w+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\([^()]*\)|\S+)")
 
 
 def parse_function(text: str) -> Function:

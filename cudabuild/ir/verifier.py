@@ -1,30 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that typed IR is well formed: every pass and every lowering may rely on what is checked here.
 
-A failure is a fault of ours, never the user's: it raises AssertionError with the instruction's text.
+A failure is a fault of ours, never the user's: it raises AssertionError with the instruction's place. What an operation
+asks of its types is one function in a table, like everything else about operations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
+from cudabuild.ir.cfg import Dominators, reverse_postorder
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 from cudabuild.ir.ops import ATOMICS, MATH, OPS
 from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple, Type, bool_, int32, int64, uint32
 
 __all__ = ["verify_function"]
-
-_SAME = frozenset(("within", "add", "sub", "mul", "min", "max", "div", "fmod", "floordiv", "mod", "and", "or", "xor"))
-_FLOAT_ONLY = frozenset(("div", "fmod"))
-_BITWISE = frozenset(("and", "or", "xor"))
-_COUNTS = frozenset(("popc", "clz", "ctz"))
-
-#: Rendez-vous operations -> the types that their operands must have (None: see the code), and the result's per mode.
-_TOGETHER: dict[str, tuple[tuple[Type | None, ...], dict[str, Type]]] = {
-    "barrier_reduce": ((bool_,), {"count": int32, "and": bool_, "or": bool_}),
-    "vote": ((uint32, bool_), {"all": bool_, "any": bool_, "eq": bool_, "ballot": uint32}),
-    "match": ((uint32, None), {"any": uint32, "all": uint32}),
-}
 
 
 def verify_function(function: Function) -> None:
@@ -39,21 +30,28 @@ class _Verifier:
 
     def run(self) -> None:
         blocks = set(self.function.blocks)
+        if self.function.blocks[0].predecessors:
+            self._fail(None, f"{self.function.blocks[0].name}, the entry, has predecessors")
+        if len({block.name for block in blocks}) != len(self.function.blocks):
+            self._fail(None, "two blocks have one name")
         for block in self.function.blocks:
-            self._check_block(block, blocks)
+            self._check_block(block)
+            self._check_edges(block, blocks)
         self._check_dominance()
 
     def _fail(self, instr: Instr | None, reason: str) -> None:
         what = f"{instr.op} at {instr.location}" if instr is not None else "function"
         raise AssertionError(f"IR of {self.function.name}: {what}: {reason}")
 
-    def _check_block(self, block: Block, blocks: set[Block]) -> None:
+    def _check_block(self, block: Block) -> None:
         if block.end is None:
             self._fail(None, f"block {block.name} has no end")
         seen_other = False
         for position, instr in enumerate(block.instructions):
             if instr.op not in OPS:
                 self._fail(instr, "not in the operation table")
+            if instr.block is not block:
+                self._fail(instr, f"in {block.name}, but says {instr.block and instr.block.name}")
             if instr.is_end and position != len(block.instructions) - 1:
                 self._fail(instr, "an end before the end of the block")
             if instr.op == "phi":
@@ -64,6 +62,8 @@ class _Verifier:
             else:
                 seen_other = True
             self._check_instr(instr)
+
+    def _check_edges(self, block: Block, blocks: set[Block]) -> None:
         for successor in block.successors:
             if successor not in blocks:
                 self._fail(block.end, f"goes to {successor.name}, which is not in the function")
@@ -81,171 +81,253 @@ class _Verifier:
         if missing:
             self._fail(instr, f"missing attributes {sorted(missing)}")
         kinds = [value.type for value in instr.operands]
-        if instr.op in _SAME:
-            if any(kind != instr.type for kind in kinds) or not isinstance(instr.type, Scalar):
-                self._fail(instr, f"operands {kinds} for a result of {instr.type}")
-            if instr.op in _FLOAT_ONLY and not isinstance(instr.type, Float):
-                self._fail(instr, f"on {instr.type}")
-            if instr.op in _BITWISE and isinstance(instr.type, Float):
-                self._fail(instr, f"on {instr.type}")
-        elif instr.op == "const":
-            self._check_const(instr, instr.attrs["value"])
-        elif instr.op in ("shl", "shr"):
-            if kinds[0] != instr.type or not isinstance(instr.type, Integer) or not isinstance(kinds[1], Integer):
-                self._fail(instr, f"operands {kinds} for a result of {instr.type}")
-        elif instr.op in ("neg", "inv", "abs"):
-            if kinds[0] != instr.type:
-                self._fail(instr, f"operand {kinds[0]} for a result of {instr.type}")
-        elif instr.op == "cmp":
-            if kinds[0] != kinds[1] or not isinstance(kinds[0], Scalar) or not isinstance(instr.type, Boolean):
-                self._fail(instr, f"compares {kinds}")
-        elif instr.op == "select":
-            if not isinstance(kinds[0], Boolean) or kinds[1] != instr.type or kinds[2] != instr.type:
-                self._fail(instr, f"operands {kinds} for a result of {instr.type}")
-        elif instr.op == "phi":
-            if any(kind != instr.type for kind in kinds):
-                self._fail(instr, f"operands {kinds} for a result of {instr.type}")
-        elif instr.op == "cast":
-            if not isinstance(kinds[0], Scalar) or not isinstance(instr.type, Scalar):
-                self._fail(instr, f"from {kinds[0]} to {instr.type}")
-        elif instr.op == "math":
-            name = instr.attrs["function"]
-            if MATH.get(name) != len(kinds) or not isinstance(instr.type, Float) or kinds[0] != instr.type:
-                self._fail(instr, f"{name} of {kinds} to {instr.type}")
-        elif instr.op == "tuple":
-            if instr.type != Tuple(kinds):
-                self._fail(instr, f"of {kinds} to {instr.type}")
-        elif instr.op == "item":
-            if not isinstance(kinds[0], Tuple) or kinds[0].elements[instr.attrs["index"]] != instr.type:
-                self._fail(instr, f"of {kinds[0]} to {instr.type}")
-        elif instr.op in ("load", "store", "atomic", "atomic_cas"):
-            self._check_access(instr)
-        elif instr.op in _TOGETHER:
-            self._check_together(instr, kinds)
-        elif instr.op in _COUNTS or instr.op == "brev":
-            if not isinstance(kinds[0], Integer) or instr.type != (int32 if instr.op in _COUNTS else kinds[0]):
-                self._fail(instr, f"of {kinds[0]} to {instr.type}")
-        elif instr.op in ("nanosleep", "syncwarp"):
-            if kinds[0] != uint32:
-                self._fail(instr, f"of {kinds[0]}")
-        elif instr.op == "activemask":
-            if instr.type != uint32:
-                self._fail(instr, f"to {instr.type}")
-        elif instr.op == "clock":
-            if instr.attrs["source"] not in ("cycle", "ns") or instr.type != int64:
-                self._fail(instr, f"{instr.attrs['source']} to {instr.type}")
-        elif instr.op == "fence":
-            if instr.attrs["scope"] not in ("block", "device", "system"):
-                self._fail(instr, f"of {instr.attrs['scope']}")
-        elif instr.op == "constant":
-            self._check_constant(instr)
-        elif instr.op == "branch":
-            if not isinstance(kinds[0], Boolean):
-                self._fail(instr, f"on {kinds[0]}")
-        elif instr.op == "call":
-            callee = instr.attrs["callee"]
-            if [p.type for p in callee.params] != kinds or callee.result != instr.type:
-                self._fail(instr, f"{callee.name} with {kinds} to {instr.type}")
-        elif instr.op == "return":
+        if instr.op == "return":
             expected = [] if isinstance(self.function.result, NoneType) else [self.function.result]
             if kinds != expected:
                 self._fail(instr, f"returns {kinds}, expected {expected}")
-
-    def _check_const(self, instr: Instr, value: object) -> None:
-        kind = instr.type
-        if isinstance(kind, Boolean):
-            fits = isinstance(value, bool)
-        elif isinstance(kind, Integer):
-            low = -(1 << (kind.bits - 1)) if kind.signed else 0
-            fits = type(value) is int and low <= value < low + (1 << kind.bits)
-        else:
-            fits = isinstance(kind, Float) and isinstance(value, float)
-        if not fits:
-            self._fail(instr, f"{value!r} of {kind}")
-
-    def _check_access(self, instr: Instr) -> None:
-        array = instr.operands[0].type
-        if not isinstance(array, Array):
-            self._fail(instr, f"on {array}")
-            return
-        values = {"load": 0, "atomic_cas": 2}.get(instr.op, 1)
-        indices = instr.operands[1 : len(instr.operands) - values]
-        if len(indices) != array.ndim or not all(isinstance(i.type, Integer) for i in indices):
-            self._fail(instr, f"{[i.type for i in indices]} as indices of {array}")
-        for value in instr.operands[len(instr.operands) - values :]:
-            if value.type != array.dtype:
-                self._fail(instr, f"a value of {value.type} into {array}")
-        if instr.op != "store" and instr.type != array.dtype:
-            self._fail(instr, f"{instr.type} from {array}")
-        if instr.op == "atomic":
-            wanted = ATOMICS.get(instr.attrs["function"])
-            dtype = array.dtype
-            fits = {
-                "number": isinstance(dtype, Scalar),  # which of them a target has is for its dialect to say
-                "integer": isinstance(dtype, Integer),
-                "unsigned": isinstance(dtype, Integer) and not dtype.signed,
-            }
-            if wanted is None or not fits[wanted]:
-                self._fail(instr, f"{instr.attrs['function']} on {array}")
-
-    def _check_together(self, instr: Instr, kinds: list[Type]) -> None:
-        wanted, results = _TOGETHER[instr.op]
-        mode = instr.attrs["mode"]
-        if any(want not in (None, kind) for want, kind in zip(wanted, kinds, strict=True)):
-            self._fail(instr, f"{mode} of {kinds}")
-        if instr.type != results.get(mode):
-            self._fail(instr, f"{mode} to {instr.type}")
-        value = kinds[-1]
-        if instr.op == "match" and not (isinstance(value, (Integer, Float)) and value.bits >= 32):
-            self._fail(instr, f"{mode} of {value}")
-
-    def _check_constant(self, instr: Instr) -> None:
-        array = instr.type
-        if not (isinstance(array, Array) and array.readonly and array.layout == "C"):
-            self._fail(instr, f"of {array}")
-            return
-        count = prod(instr.attrs["shape"])
-        if len(instr.attrs["shape"]) != array.ndim or len(instr.attrs["data"]) != 2 * count * array.dtype.size:
-            self._fail(instr, f"{len(instr.attrs['data'])} digits for {instr.attrs['shape']} of {array}")
+        check = _CHECKS.get(instr.op)
+        reason = check(instr, kinds) if check is not None else None
+        if reason is not None:
+            self._fail(instr, reason)
 
     def _check_dominance(self) -> None:
-        """Every operand is defined on every path to its use."""
-        available = _available_at_entry(self.function)
-        for block in self.function.blocks:
-            known = set(available.get(block, ()))
+        """Every operand is defined on every path to its use; in blocks that are never reached, nothing is asked."""
+        order = reverse_postorder(self.function)
+        dominators = Dominators(order)
+        params = set(self.function.params)
+        for block in order:
+            done: set[Value] = set()
             for instr in block.instructions:
-                if instr.op == "phi":
-                    for value, predecessor in zip(instr.operands, block.predecessors, strict=True):
-                        if isinstance(value, Instr) and predecessor in available:
-                            outgoing = available[predecessor] | set(predecessor.instructions)
-                            if value not in outgoing:
-                                self._fail(instr, f"operand {value.op} is not defined at the end of {predecessor.name}")
-                else:
-                    for value in instr.operands:
-                        if isinstance(value, Instr) and value not in known:
-                            self._fail(instr, f"operand {value.op} is not defined on every path to it")
-                        if isinstance(value, Param) and value not in self.function.params:
-                            self._fail(instr, f"parameter {value.name} of another function")
-                known.add(instr)
+                for position, value in enumerate(instr.operands):
+                    if isinstance(value, Param) and value not in params:
+                        self._fail(instr, f"parameter {value.name} of another function")
+                    if not isinstance(value, Instr):
+                        continue
+                    home = value.block
+                    if instr.op == "phi":
+                        source = block.predecessors[position]
+                        if source in dominators.parents and not (home and dominators.dominates(home, source)):
+                            self._fail(instr, f"operand {value.op} is not defined at the end of {source.name}")
+                    elif value not in done and not dominators.is_defined_before(value, block):
+                        self._fail(instr, f"operand {value.op} is not defined on every path to it")
+                done.add(instr)
 
 
-def _available_at_entry(function: Function) -> dict[Block, set[Value]]:
-    """For every reachable block, the instructions defined on every path to its start (greatest fixpoint)."""
-    available: dict[Block, set[Value]] = {function.blocks[0]: set()}
-    changed = True
-    while changed:
-        changed = False
-        for block in function.blocks:
-            if block not in available:
-                continue
-            outgoing = available[block] | set(block.instructions)
-            for successor in block.successors:
-                if successor not in available:
-                    available[successor] = set(outgoing)
-                    changed = True
-                elif successor is not function.blocks[0]:
-                    narrowed = available[successor] & outgoing
-                    if narrowed != available[successor]:
-                        available[successor] = narrowed
-                        changed = True
-    return available
+# what each operation asks of its types: a reason where it does not get it
+
+
+def _same(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = isinstance(instr.type, Scalar) and all(kind == instr.type for kind in kinds)
+    return None if fits else f"operands {kinds} for a result of {instr.type}"
+
+
+def _float(instr: Instr, kinds: list[Type]) -> str | None:
+    return _same(instr, kinds) if isinstance(instr.type, Float) else f"on {instr.type}"
+
+
+def _bitwise(instr: Instr, kinds: list[Type]) -> str | None:
+    return f"on {instr.type}" if isinstance(instr.type, Float) else _same(instr, kinds)
+
+
+def _const(instr: Instr, kinds: list[Type]) -> str | None:
+    kind, value = instr.type, instr.attrs["value"]
+    if isinstance(kind, Boolean):
+        fits = isinstance(value, bool)
+    elif isinstance(kind, Integer):
+        low = -(1 << (kind.bits - 1)) if kind.signed else 0
+        fits = type(value) is int and low <= value < low + (1 << kind.bits)
+    else:
+        fits = isinstance(kind, Float) and isinstance(value, float)
+    return None if fits else f"{value!r} of {kind}"
+
+
+def _shift(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = kinds[0] == instr.type and isinstance(instr.type, Integer) and isinstance(kinds[1], Integer)
+    return None if fits else f"operands {kinds} for a result of {instr.type}"
+
+
+def _cmp(instr: Instr, kinds: list[Type]) -> str | None:
+    if instr.attrs["predicate"] not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        return f"predicate {instr.attrs['predicate']}"
+    fits = kinds[0] == kinds[1] and isinstance(kinds[0], Scalar) and isinstance(instr.type, Boolean)
+    return None if fits else f"compares {kinds} to {instr.type}"
+
+
+def _select(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = isinstance(kinds[0], Boolean) and kinds[1] == kinds[2] == instr.type
+    return None if fits else f"operands {kinds} for a result of {instr.type}"
+
+
+def _phi(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = all(kind == instr.type for kind in kinds)
+    return None if fits else f"operands {kinds} for a result of {instr.type}"
+
+
+def _cast(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = isinstance(kinds[0], Scalar) and isinstance(instr.type, Scalar)
+    return None if fits else f"from {kinds[0]} to {instr.type}"
+
+
+def _math(instr: Instr, kinds: list[Type]) -> str | None:
+    name = instr.attrs["function"]
+    fits = MATH.get(name) == len(kinds) and isinstance(instr.type, Float) and kinds[0] == instr.type
+    return None if fits else f"{name} of {kinds} to {instr.type}"
+
+
+def _test(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = isinstance(kinds[0], Float) and isinstance(instr.type, Boolean)
+    return None if fits else f"of {kinds[0]} to {instr.type}"
+
+
+def _tuple(instr: Instr, kinds: list[Type]) -> str | None:
+    return None if instr.type == Tuple(kinds) else f"of {kinds} to {instr.type}"
+
+
+def _item(instr: Instr, kinds: list[Type]) -> str | None:
+    index = instr.attrs["index"]
+    fits = (
+        isinstance(kinds[0], Tuple) and 0 <= index < len(kinds[0].elements) and kinds[0].elements[index] == instr.type
+    )
+    return None if fits else f"{index} of {kinds[0]} to {instr.type}"
+
+
+def _axis(instr: Instr, kinds: list[Type]) -> str | None:
+    axis = instr.attrs["axis"]
+    fits = isinstance(kinds[0], Array) and 0 <= axis < kinds[0].ndim and _is_int64(instr.type)
+    return None if fits else f"{axis} of {kinds[0]} to {instr.type}"
+
+
+def _wrap(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = _is_int64(instr.type) and all(_is_int64(kind) for kind in kinds)
+    return None if fits else f"of {kinds} to {instr.type}"
+
+
+def _is_int64(kind: Type) -> bool:
+    return isinstance(kind, Integer) and kind.bits == 64 and kind.signed
+
+
+def _access(instr: Instr, kinds: list[Type]) -> str | None:
+    if not kinds or not isinstance(kinds[0], Array):
+        return f"on {kinds[:1]}"
+    array = kinds[0]
+    first = len(kinds) - {"load": 0, "atomic_cas": 2}.get(instr.op, 1)
+    indices, values = kinds[1:first], kinds[first:]
+    if len(indices) != array.ndim or not all(isinstance(kind, Integer) for kind in indices):
+        return f"{indices} as indices of {array}"
+    if any(kind != array.dtype for kind in values):
+        return f"{values} into {array}"
+    if instr.op != "store" and instr.type != array.dtype:
+        return f"{instr.type} from {array}"
+    return _atomic(instr, array) if instr.op == "atomic" else None
+
+
+def _atomic(instr: Instr, array: Array) -> str | None:
+    wanted = ATOMICS.get(instr.attrs["function"])
+    dtype = array.dtype
+    fits = {
+        "number": isinstance(dtype, Scalar),  # which of them a target has is for its dialect to say
+        "integer": isinstance(dtype, Integer),
+        "unsigned": isinstance(dtype, Integer) and not dtype.signed,
+    }
+    return None if wanted is not None and fits[wanted] else f"{instr.attrs['function']} on {array}"
+
+
+def _view(instr: Instr, kinds: list[Type]) -> str | None:
+    axes = instr.attrs["axes"]
+    base = kinds[0] if kinds else None
+    if not isinstance(base, Array) or not isinstance(instr.type, Array) or set(axes) - set("is-"):
+        return f"{axes} of {base} to {instr.type}"
+    taken = kinds[1:]
+    fits = (
+        len(axes) == base.ndim
+        and instr.type.ndim == sum(letter != "i" for letter in axes)
+        and len(taken) == sum({"i": 1, "s": 3, "-": 0}[letter] for letter in axes)
+        and all(isinstance(kind, Integer) for kind in taken)
+        and instr.type.dtype == base.dtype
+    )
+    return None if fits else f"{axes} with {taken} of {base} to {instr.type}"
+
+
+def _static(instr: Instr, kinds: list[Type]) -> str | None:
+    shape = instr.attrs["shape"]
+    fits = isinstance(instr.type, Array) and len(shape) == instr.type.ndim and instr.type.space == instr.op
+    return None if fits else f"of shape {shape} to {instr.type}"
+
+
+def _constant(instr: Instr, kinds: list[Type]) -> str | None:
+    array, shape, data = instr.type, instr.attrs["shape"], instr.attrs["data"]
+    if not (isinstance(array, Array) and array.readonly and array.layout == "C"):
+        return f"of {array}"
+    fits = len(shape) == array.ndim and len(data) == 2 * prod(shape) * array.dtype.size
+    return None if fits else f"{len(data)} digits for {shape} of {array}"
+
+
+#: Rendez-vous operations -> the types that their operands must have (None: see the code), and the result's per mode.
+_TOGETHER: dict[str, tuple[tuple[Type | None, ...], dict[str, Type]]] = {
+    "barrier_reduce": ((bool_,), {"count": int32, "and": bool_, "or": bool_}),
+    "vote": ((uint32, bool_), {"all": bool_, "any": bool_, "eq": bool_, "ballot": uint32}),
+    "match": ((uint32, None), {"any": uint32, "all": uint32}),
+}
+
+
+def _together(instr: Instr, kinds: list[Type]) -> str | None:
+    wanted, results = _TOGETHER[instr.op]
+    mode = instr.attrs["mode"]
+    if any(want not in (None, kind) for want, kind in zip(wanted, kinds, strict=True)):
+        return f"{mode} of {kinds}"
+    if instr.type != results.get(mode):
+        return f"{mode} to {instr.type}"
+    value = kinds[-1]
+    fits = instr.op != "match" or (isinstance(value, (Integer, Float)) and value.bits >= 32)
+    return None if fits else f"{mode} of {value}"
+
+
+def _count(instr: Instr, kinds: list[Type]) -> str | None:
+    wanted = kinds[0] if instr.op == "brev" else int32
+    return None if isinstance(kinds[0], Integer) and instr.type == wanted else f"of {kinds[0]} to {instr.type}"
+
+
+def _mask(instr: Instr, kinds: list[Type]) -> str | None:
+    return None if kinds[0] == uint32 else f"of {kinds[0]}"
+
+
+def _activemask(instr: Instr, kinds: list[Type]) -> str | None:
+    return None if instr.type == uint32 else f"to {instr.type}"
+
+
+def _clock(instr: Instr, kinds: list[Type]) -> str | None:
+    source = instr.attrs["source"]
+    return None if source in ("cycle", "ns") and instr.type == int64 else f"{source} to {instr.type}"
+
+
+def _fence(instr: Instr, kinds: list[Type]) -> str | None:
+    scope = instr.attrs["scope"]
+    return None if scope in ("block", "device", "system") else f"of {scope}"
+
+
+def _branch(instr: Instr, kinds: list[Type]) -> str | None:
+    return None if isinstance(kinds[0], Boolean) else f"on {kinds[0]}"
+
+
+def _call(instr: Instr, kinds: list[Type]) -> str | None:
+    callee: Function = instr.attrs["callee"]
+    fits = [param.type for param in callee.params] == kinds and callee.result == instr.type
+    return None if fits else f"{callee.name} with {kinds} to {instr.type}"
+
+
+_CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
+    **dict.fromkeys(("within", "add", "sub", "mul", "min", "max", "floordiv", "mod", "neg", "abs", "inv"), _same),
+    **dict.fromkeys(("div", "fmod"), _float),
+    **dict.fromkeys(("and", "or", "xor"), _bitwise),
+    **dict.fromkeys(("shl", "shr"), _shift),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), _test),
+    **dict.fromkeys(("dim", "stride"), _axis),
+    **dict.fromkeys(("load", "store", "atomic", "atomic_cas"), _access),
+    **dict.fromkeys(("shared", "local"), _static),
+    **dict.fromkeys(_TOGETHER, _together),
+    **dict.fromkeys(("popc", "clz", "ctz", "brev"), _count),
+    **dict.fromkeys(("nanosleep", "syncwarp"), _mask),
+    "const": _const, "cmp": _cmp, "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
+    "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
+    "fence": _fence, "branch": _branch, "call": _call,
+}  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cudabuild.ir.ir import Block, Builder, Function, Instr, Param, Value
+from cudabuild.ir.printer import format_function
 from cudabuild.types import Integer, Type, bool_, int8, int32, int64, none, uint8, uint32, weak_int
 
 __all__ = ["INTERESTING", "programs"]
@@ -22,6 +23,13 @@ _BINARY = (
     "add", "add", "add", "sub", "sub", "mul", "min", "max", "floordiv", "mod", "and", "or", "xor", "shl", "shr",
 )  # fmt: skip
 _PREDICATES = ("lt", "lt", "le", "gt", "ge", "eq", "ne")
+
+
+class Program(Function):
+    """A function that hypothesis shows as text, not field by field through all its cycles."""
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("\n" + format_function(self))
 
 
 class _Ssa:
@@ -72,6 +80,7 @@ class _Generator:
         self.draw = draw
         self.ssa = _Ssa()
         self.blocks: list[Block] = []
+        self.named = 0
         self.params = [
             Param(weak_int, None, "p", 0), Param(weak_int, None, "q", 1), Param(int32, None, "r", 2),
             Param(int32[:, ::1], None, "x", 3), Param(int32[::1], None, "y", 4),
@@ -86,7 +95,8 @@ class _Generator:
         return self.draw(st.sampled_from(options))
 
     def new_block(self) -> Block:
-        block = Block(f"b{len(self.blocks)}")
+        block = Block(f"b{self.named}")
+        self.named += 1
         self.blocks.append(block)
         return block
 
@@ -117,7 +127,7 @@ class _Generator:
             for name, kind in self.variables.items():
                 self.store(self.read(name, kind))
             self.build.ret()
-        return Function("program", self.params, none, self.blocks, True)
+        return Program("program", self.params, none, self.blocks, True)
 
     def assign(self, name: str, value: Value) -> None:
         assert self.block is not None
@@ -200,7 +210,7 @@ class _Generator:
 
     def stmt_range(self, depth: int) -> None:
         """A range loop in one of the front end's two forms."""
-        name = f"i{len(self.blocks)}"
+        name = f"i{self.named}"
         kind = self.choose((weak_int, weak_int, int32))
         start, stop = self.bound(kind), self.bound(kind)
         zero, one = self.build.const(0, kind), self.build.const(1, kind)

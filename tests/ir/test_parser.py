@@ -75,6 +75,13 @@ def test_not_a_number_is_read_too() -> None:
     assert math.isnan(function.blocks[0].instructions[0].attrs["value"])
 
 
+def test_tuples_may_have_spaces() -> None:
+    function = parse_function(
+        "kernel f() -> none\nentry:\n  %0: int8[:, ::1]@shared = shared shape=(2, 3) key=a\n  return"
+    )
+    assert function.blocks[0].instructions[0].attrs == {"shape": (2, 3), "key": "a"}
+
+
 def test_predecessors_keep_their_order() -> None:
     text = """kernel f(c: bool) -> none
 entry:
