@@ -189,9 +189,9 @@ def test_a_shared_array_is_a_16_byte_aligned_global_of_its_space_used_directly()
             """
             kernel k(y: float32[::1], i: int) -> none
             entry:
-              %0: float32[:, ::1]@shared = shared shape=(4, 8) key='tile'
-              %1: float32[:, ::1]@shared = shared shape=(4, 8) key='other'
-              %2: float32[:, ::1]@shared = shared shape=(4, 8) key='tile'
+              %0: float32[:, ::1]@shared = shared shape=(4,8) key='tile'
+              %1: float32[:, ::1]@shared = shared shape=(4,8) key='other'
+              %2: float32[:, ::1]@shared = shared shape=(4,8) key='tile'
               %3: float32 = load %0, %i, %i
               store %1, %i, %i, %3
               store %2, %i, %i, %3
