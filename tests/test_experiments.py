@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 EXPERIMENTS = Path(__file__).resolve().parent / "experiments"
-NAMES = ("big_arrays", "edited_copy", "import_cost", "no_llvmlite", "wheel_contents", "wild_front_end")
+NAMES = (
+    "big_arrays",
+    "edited_copy",
+    "import_cost",
+    "no_llvmlite",
+    "planted_faults",
+    "wheel_contents",
+    "wild_front_end",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
