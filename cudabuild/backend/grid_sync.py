@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The barrier of a whole grid on NVIDIA GPUs.
 
-A cooperative launch gives the grid a workspace of its own, whose address the driver leaves in ``%envreg1`` (low half)
-and ``%envreg2``; the word at offset 4 is zero at first and belongs to the barrier. One thread of each block adds to it;
+A cooperative launch gives the grid a workspace of its own, whose address the driver leaves in ``%envreg1`` (high half)
+and ``%envreg2`` (low); the word at offset 4 is zero at first and belongs to the barrier. One thread of each block adds to it;
 block 0 adds what brings the sum of all to 2³¹, so that bit 31 changes exactly when the last block has come, in
 whatever order they come and however often.
 """
@@ -50,7 +50,7 @@ def emit_grid_sync(dialect: Dialect, emitter: FunctionEmitter) -> None:
 
 def _barrier_word(emitter: FunctionEmitter) -> Operand:
     text = emitter.text
-    low, high = (text.call("i32", f"llvm.nvvm.read.ptx.sreg.envreg{n}") for n in (1, 2))
+    high, low = (text.call("i32", f"llvm.nvvm.read.ptx.sreg.envreg{n}") for n in (1, 2))
     wide = text.emit("i64", f"zext {high.typed} to i64")
     wide = text.emit("i64", f"shl {wide.typed}, 32")
     base = text.emit("i64", f"zext {low.typed} to i64")
