@@ -88,7 +88,10 @@ def compile_error(module: ModuleType, name: str) -> CompilationError:
 def test_message(name: str, golden: Golden) -> None:
     error = compile_error(wrong_kernels, name)
     folder = str(Path(wrong_kernels.__file__).parent)
-    golden.check(f"wrong_kernels/{name}.txt", str(error).replace(folder + "/", ""))
+    text = str(error).replace(folder + "/", "")
+    for late in ("cbrt", "exp2"):  # the math module has them from Python 3.11 on
+        text = text.replace(f" {late},", "")
+    golden.check(f"wrong_kernels/{name}.txt", text)
     for diagnostic in error.diagnostics:
         assert diagnostic.text
         assert diagnostic.found

@@ -142,7 +142,7 @@ def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
     pieces = [data[details : details + details_size], data[checks_at : checks_at + checks_size]]
     pieces.append(data[extra : extra + extra_size])
     assert record[96:128] == digest_parts(record[:96], record[128:], *pieces)
-    assert struct.unpack_from("<IIHBx", record, 180) == (1, 12345, 64, 0)
+    assert struct.unpack_from("<IIHBx", record, 180) == (LAUNCH_ABI, 12345, 64, 0)
     assert data[320:324] == b"\0\0\0\0"
     assert pieces[0].startswith(b"(\x07\0\0\0s\x0e\0\0\0package.modules\x06\0\0\0kernel")
     assert (HEADER.size, RECORD.size) == (128, 192)
