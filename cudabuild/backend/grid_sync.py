@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The barrier of a whole grid on NVIDIA GPUs.
 
-A cooperative launch gives the grid a workspace of its own, whose address the driver leaves in ``%envreg1`` (high half)
-and ``%envreg2`` (low); the word at offset 4 is zero at first and belongs to the barrier. One thread of each block adds to it;
-block 0 adds what brings the sum of all to 2³¹, so that bit 31 changes exactly when the last block has come, in
-whatever order they come and however often.
+A cooperative launch gives the grid a workspace of its own. The driver leaves its address in ``%envreg1`` (the high
+half) and ``%envreg2`` (the low one); the word at offset 4 belongs to the barrier. One thread of each block adds to it;
+block 0 adds what brings the sum of all to 2³¹, so that bit 31 changes exactly when the last block has come, in whatever
+order they come and however often.
 """
 
 from __future__ import annotations

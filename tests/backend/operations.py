@@ -43,7 +43,7 @@ from cudabuild.types import (
     weak_int,
 )
 
-__all__ = ["ALL_TYPES", "Kernel", "all_kernels", "emit", "make_ptx", "optimised"]
+__all__ = ["ALL_TYPES", "Kernel", "all_kernels", "emit", "make_ptx", "optimised", "rendezvous_kernel"]
 
 INTEGERS: tuple[Scalar, ...] = (int8, int16, int32, int64, uint8, uint16, uint32, uint64, weak_int)
 FLOATS: tuple[Scalar, ...] = (float16, float32, float64, weak_float)
