@@ -40,7 +40,7 @@ def compute_fingerprint(
     kernel = definition.function
     if not isinstance(kernel, FunctionType):
         raise SourceError(f"{kernel!r} is not a Python function: expected a plain 'def'")
-    walk = _Walk(kernel)
+    walk = _Walk(kernel, with_lines=options["debug"])
     parts = [
         ("(signature)", format_signature(signature)),
         *((f"(option {spec.name})", repr(options[spec.name])) for spec in OPTIONS if spec.changes_results),
@@ -58,9 +58,15 @@ def compute_fingerprint(
 
 
 class _Walk:
-    """One walk; ``functions`` grows while it goes."""
+    """One walk; ``functions`` grows while it goes.
 
-    def __init__(self, kernel: FunctionType) -> None:
+    Args:
+        kernel: where it starts.
+        with_lines: whether the text of the source files counts too: a debug image tells the lines of what went wrong.
+    """
+
+    def __init__(self, kernel: FunctionType, *, with_lines: bool) -> None:
+        self.with_lines = with_lines
         self.parts: list[tuple[str, str]] = []
         self.checks: list[Check] = []
         self.sources: dict[str, bytes] = {}
@@ -85,6 +91,8 @@ class _Walk:
         self.parts.append((f"{prefix}(code)", form.digest.hex()))
         source = read_source_digest(function)
         self.sources.setdefault(function.__code__.co_filename, source)
+        if self.with_lines:
+            self.parts.append((f"{prefix}(source file)", source.hex()))
         values: dict[str, str] = {}
         if not label:
             values[LINE] = str(function.__code__.co_firstlineno)

@@ -300,8 +300,18 @@ def test_each_option_that_changes_results_is_a_part(source: Source) -> None:
         changed = compute_fingerprint(definition, (), Options({spec.name: other[spec.name]}))
         assert (changed.digest != base.digest) is spec.changes_results, spec.name
         if spec.changes_results:
-            ((label, *_),) = [line.split(":") for line in differences(base.parts, changed.parts)]
-            assert label == f"(option {spec.name})"
+            labels = [line.split(":")[0] for line in differences(base.parts, changed.parts)]
+            assert labels == [f"(option {spec.name})", *(["(source file)"] if spec.name == "debug" else [])]
+
+
+def test_the_lines_of_a_debug_kernel_are_a_part(source: Source) -> None:
+    """They are in its exception table; without debug, a comment above a kernel changes nothing."""
+    for debug in (False, True):
+        options = Options({"debug": debug})
+        prints = []
+        for text in ("def k(x): x[0] = 1\n", "# moved\ndef k(x): x[0] = 1\n"):
+            prints.append(compute_fingerprint(KernelDefinition(source.load(text).k), (), options).digest)
+        assert (prints[0] != prints[1]) is debug
 
 
 def test_the_signature_is_a_part(source: Source) -> None:

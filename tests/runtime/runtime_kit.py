@@ -90,11 +90,12 @@ class Host:
         signature = format_signature(request.signature)
         name = request.definition.qualname
         data = f"{name}({signature}) sm_{cc[0]}{cc[1]} {width}".encode()
-        formats = "".join(field.format for field in parameter_fields(request.signature, width))
+        debug = bool(request.definition.options["debug"])
+        formats = "".join(field.format for field in parameter_fields(request.signature, width, fault=debug))
         self.fake.add_code(data, name, formats, self.bodies[name], cc)
         return KernelImage(
-            module="m", qualname=name, signature=signature, fingerprint=bytes(32), options={}, kind="cubin",
-            target=f"sm_{cc[0]}{cc[1]}", index_width=width, symbol=name, data=data, origin="shipped",
+            module="m", qualname=name, signature=signature, fingerprint=bytes(32),
+            options={"debug": True} if debug else {}, kind="cubin", target=f"sm_{cc[0]}{cc[1]}", index_width=width, symbol=name, data=data, origin="shipped",
             attributes=self.attributes,
         )  # fmt: skip
 
