@@ -146,6 +146,10 @@ class Dialect:
         """An i64: ``cycle`` of this core, ``ns`` of the machine's clock."""
         raise NotImplementedError
 
+    def print(self, emitter: FunctionEmitter, text: str, values: Sequence[Operand]) -> None:
+        """Prints ``text`` (``ir/printing.py``), its values each an i64, a double or an i1."""
+        raise NotImplementedError
+
     def shfl(
         self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand, lane: Operand, width: Operand
     ) -> Operand:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cudabuild.backend import arithmetic, faults, memory
+from cudabuild.backend import arithmetic, faults, memory, printing
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
 from cudabuild.definition import DEFAULT_OPTIONS, Options
@@ -519,6 +519,7 @@ _ROWS: dict[str, Row] = {
     **arithmetic.ROWS,
     **memory.ROWS,
     **faults.ROWS,
+    **printing.ROWS,
     "const": _const,
     "undef": _undef,
     "tuple": _tuple,

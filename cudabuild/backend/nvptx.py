@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.grid_sync import emit_grid_sync
+from cudabuild.backend.printing import emit_vprintf
 from cudabuild.backend.text import Operand, constant_global, float_literal, int_literal
 from cudabuild.faults import FaultTable
 
@@ -160,6 +161,9 @@ class NvptxDialect(Dialect):
 
     def clock(self, emitter: FunctionEmitter, source: str) -> Operand:
         return emitter.text.call("i64", f"llvm.nvvm.read.ptx.sreg.{_CLOCKS[source]}")
+
+    def print(self, emitter: FunctionEmitter, text: str, values: Sequence[Operand]) -> None:
+        emit_vprintf(emitter, text, values)
 
     def shfl(
         self, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand, lane: Operand, width: Operand

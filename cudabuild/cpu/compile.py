@@ -17,6 +17,7 @@ from cudabuild.cpu.dialect import HostDialect
 from cudabuild.cpu.faults import FAULT
 from cudabuild.cpu.library import library_symbols
 from cudabuild.cpu.loops import find_polls
+from cudabuild.cpu.printing import print_symbols
 from cudabuild.cpu.schedule import format_schedule
 from cudabuild.cpu.shadow import check_symbols
 from cudabuild.definition import DEFAULT_OPTIONS
@@ -111,7 +112,8 @@ def compile_function(
         plan = dialect.plan
         name = f"{next(_serial)}.{plan.symbol}"
         try:
-            symbols = {**library_symbols(plan.takes_turns), **(check_symbols() if checks & CHECKS else {})}
+            symbols = {**library_symbols(plan.takes_turns), **print_symbols()}
+            symbols |= check_symbols() if checks & CHECKS else {}
             library = llvm.load_object(name, code, [plan.symbol], symbols)
         except RuntimeError as error:
             raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error

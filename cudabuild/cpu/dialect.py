@@ -25,6 +25,7 @@ from cudabuild.cpu.abi import BLOCK, WARP, Slot, Wait
 from cudabuild.cpu.faults import Condition, make_condition
 from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.math import emit_math
+from cudabuild.cpu.printing import emit_print
 from cudabuild.cpu.schedule import THREAD, UNIFORM, Plan, load_field, load_uniform
 from cudabuild.faults import FaultTable
 from cudabuild.types import Array
@@ -221,6 +222,9 @@ class HostDialect(Dialect):
         if source == "cycle":
             return emitter.text.call("i64", "llvm.readcyclecounter")
         return emitter.text.call("i64", "schedule.nanoseconds")
+
+    def print(self, emitter: FunctionEmitter, text: str, values: Sequence[Operand]) -> None:
+        emit_print(emitter, text, values)
 
     # -- memory
 

@@ -149,6 +149,7 @@ _TABLE = (
     OpSpec(
         "shfl", 4, Effect.SYNC, ("mode",), "warp shuffle: mask (uint32), value, delta or lane (int32), width (int32)"
     ),
+    OpSpec("print", -1, Effect.WRITE, ("text",), "prints a text, an operand in each placeholder; see ir/printing.py"),
     OpSpec(
         "raise",
         0,

@@ -13,6 +13,7 @@ from math import prod
 from cudabuild.ir.cfg import Dominators, reverse_postorder
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 from cudabuild.ir.ops import ATOMICS, MATH, OPS
+from cudabuild.ir.printing import PLACEHOLDERS, split_text
 from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple, Type, bool_, int32, int64, uint32
 
 __all__ = ["verify_function"]
@@ -305,6 +306,11 @@ def _fence(instr: Instr, kinds: list[Type]) -> str | None:
     return None if scope in ("block", "device", "system") else f"of {scope}"
 
 
+def _print(instr: Instr, kinds: list[Type]) -> str | None:
+    wanted = [PLACEHOLDERS[part] for part in split_text(instr.attrs["text"]) if part in PLACEHOLDERS]
+    return None if wanted == kinds else f"{kinds} for {wanted}"
+
+
 def _branch(instr: Instr, kinds: list[Type]) -> str | None:
     return None if isinstance(kinds[0], Boolean) else f"on {kinds[0]}"
 
@@ -329,5 +335,5 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     **dict.fromkeys(("nanosleep", "syncwarp"), _mask),
     "const": _const, "cmp": _cmp, "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
-    "fence": _fence, "branch": _branch, "call": _call,
+    "fence": _fence, "branch": _branch, "call": _call, "print": _print,
 }  # fmt: skip

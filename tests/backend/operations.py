@@ -255,6 +255,9 @@ def rendezvous_kernel() -> Function:
     for source in ("cycle", "ns"):
         k.keep(k.op("clock", int64, source=source))
     k.op("nanosleep", none, mask)
+    wide = k.op("cast", uint64, mask)
+    k.op("print", none, wide, flag, *[wide] * 33, text="%llu %s" + " %llu" * 33 + "%%")
+    k.op("print", none, text="nothing")
     k.op("grid_sync", none)
     return k.finish()
 
