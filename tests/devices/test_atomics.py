@@ -89,7 +89,8 @@ def missing(x, most, least, nanmost, nanleast):
     cuda.atomic.max(most, i % 4, x[i])
     cuda.atomic.min(least, i % 4, x[i])
     cuda.atomic.nanmax(nanmost, i % 4, x[i])
-    cuda.atomic.nanmin(nanleast, i % 4, x[i])
+    if x[i] != 7:  # which would change nothing
+        cuda.atomic.nanmin(nanleast, i % 4, x[i])
 
 
 @pytest.mark.parametrize("name", FLOATS)

@@ -425,6 +425,7 @@ def published(x, out):
     cuda.threadfence_system()
     out[i, 1] = out[i, 0] * 2
     if i % 2:
+        cuda.threadfence_system()
         cuda.threadfence_block()
         out[i, 2] = out[i, 1] + 1
 

@@ -214,6 +214,22 @@ def test_constant_arrays(run):
         assert found == wanted
 
 
+def looked_up_in_a_branch(x, out):
+    i = cuda.grid(1)
+    if x[i] > 0:
+        table = cuda.const.array_like(TABLE)
+        out[i] = table[x[i] % 3, 0]
+    else:
+        out[i] = cuda.const.array_like(COLUMNS)[1, -x[i] % 3]
+
+
+def test_constant_arrays_in_branches(run):
+    x = np.arange(-16, 16, dtype=np.int32)
+    out = np.zeros(32, np.float32)
+    run(looked_up_in_a_branch, "int32[::1], float32[::1]", 1, 32, x, out)
+    np.testing.assert_array_equal(out, np.where(x > 0, TABLE[x % 3, 0], COLUMNS[1, -x % 3]))
+
+
 def row_sum(row):
     total = float32(0)
     for value in row:
@@ -266,9 +282,14 @@ def sleeps(out):
     i = cuda.grid(1)
     if i % 2:
         cuda.nanosleep(i * 10)
-    start = cuda.clock()
-    cuda.nanosleep(out[i])
-    out[i] = cuda.clock() >= start
+    if i % 3 == 0:
+        start = cuda.clock()
+        cuda.nanosleep(out[i])
+        out[i] = cuda.clock() >= start
+    else:
+        begin = cuda.globaltimer()
+        cuda.nanosleep(out[i])
+        out[i] = cuda.globaltimer() >= begin
 
 
 def test_nanosleep_returns(run):
