@@ -5,7 +5,7 @@
 
 Planted faults are reported with their lines. Correct kernels that look like them, the sample's kernels and random
 race-free kernels (``tests/phase_kernels.py``) are not reported; the random ones are, once a barrier is taken away.
-Without ``--quick`` the tests of ``tests/devices`` run under all checks too; those that race by design are named here.
+Without ``--quick`` the tests of ``tests/devices`` run under checks too; those that race by design are named here.
 Last, what the checks cost in time. ``--sanitizer`` runs the planted faults on the GPU under compute-sanitizer where it
 has a counterpart: races in shared memory (racecheck) and divergent barriers (synccheck).
 """
@@ -46,9 +46,11 @@ COUNTERPARTS = {
     "barrier_under_if": "synccheck", "two_barriers": "synccheck", "barrier_in_loop": "synccheck",
 }  # fmt: skip
 
-#: Tests of tests/devices whose kernels do race: a compare-and-swap loop that begins with a plain read, and two blocks
-#: that write the same values to the same place.
-RACING = {"test_a_loop_of_cas", "test_shared_arrays_do_not_overlap"}
+#: Tests of tests/devices whose kernels do race: a compare-and-swap loop that begins with a plain read, and blocks or
+#: threads that write the same value to the same place.
+RACING = {
+    "test_a_loop_of_cas", "test_more_blocks_than_the_device_runs_at_once", "test_shared_arrays_do_not_overlap",
+}  # fmt: skip
 
 
 def launch(function: Any, signature: str, grid: Any, block: Any, arguments: tuple[Any, ...], shared: int = 0) -> Any:
@@ -125,7 +127,7 @@ def check_random(report: Report, seeds: int, jobs: int) -> None:
 
 
 def check_device_tests(report: Report) -> None:
-    """Every test of tests/devices under all checks."""
+    """Every test of tests/devices under races, barriers and uninit."""
     options = ["-q", "-p", "checked_session", "-p", "no:cacheprovider", "-m", "not gpu", "tests/devices"]
     environment = clean_environment(PYTHONPATH=str(CHECKOUT / "tests" / "experiments"))
     done = run([sys.executable, "-m", "pytest", *options], environment, CHECKOUT)
