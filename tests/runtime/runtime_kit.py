@@ -95,8 +95,8 @@ class Host:
         self.fake.add_code(data, name, formats, self.bodies[name], cc)
         return KernelImage(
             module="m", qualname=name, signature=signature, fingerprint=bytes(32),
-            options={"debug": True} if debug else {}, kind="cubin", target=f"sm_{cc[0]}{cc[1]}", index_width=width, symbol=name, data=data, origin="shipped",
-            attributes=self.attributes,
+            options={"debug": True} if debug else {}, kind="cubin", target=f"sm_{cc[0]}{cc[1]}", index_width=width,
+            symbol=name, data=data, origin="shipped", attributes=self.attributes,
         )  # fmt: skip
 
     def kernel(
