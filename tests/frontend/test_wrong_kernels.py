@@ -57,6 +57,7 @@ WRONG = {
     "atomic_bits_of_float": "float32[::1]",
     "atomic_cas_without_index": "int32[::1]",
     "constant_of_argument": "float32[::1]",
+    "captures_a_large_array": "float64[::1]",
     "keyword_only": "float32[::1]",
 }
 

@@ -202,3 +202,11 @@ WAVES = np.ones(4, np.complex64)
 
 def keyword_only(x, *, n=2):
     x[0] = n
+
+
+LARGE = np.zeros((100, 100))
+
+
+def captures_a_large_array(x):
+    i = cuda.grid(1)
+    x[i] = LARGE[i // LARGE.shape[0], i % 100]

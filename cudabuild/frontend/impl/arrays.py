@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cudabuild.errors import nearest_name
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl.constants import unreadable_array
 from cudabuild.frontend.impl.operators import binary, compare_numbers
 from cudabuild.frontend.operands import (
     Operand,
@@ -137,13 +138,7 @@ def _array(context: Context, base: Operand) -> Value:
         return base
     kind = type_of(base)
     if isinstance(base, Static) and type(base.value).__name__ == "ndarray":
-        raise Refusal(
-            "an array whose elements a kernel cannot read",
-            found=f"a NumPy array of {base.value.dtype}",
-            expected="elements of a scalar type, in this machine's byte order",
-            do="convert it outside the kernel: TABLE = TABLE.astype('float32')",
-            operand=0,
-        )
+        raise unreadable_array(base.value)
     if isinstance(kind, Scalar):
         do = "pass an array: give the parameter a type such as float32[::1]"
     else:

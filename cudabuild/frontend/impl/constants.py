@@ -12,23 +12,50 @@ from cudabuild.frontend.operands import Operand, Static, describe
 from cudabuild.ir.ir import Instr
 from cudabuild.types import Array, scalar_by_name
 
-__all__ = ["constant_array"]
+__all__ = ["CONSTANT_MEMORY", "constant_array", "unreadable_array"]
+
+#: Bytes of constant memory on every device (CUDA C++ Programming Guide, "Compute Capabilities").
+CONSTANT_MEMORY = 64 * 1024
 
 
 def constant_array(context: Context, value: Any) -> Operand:
-    """The NumPy array ``value`` as an array in constant memory; a compile-time object if its type has no IR."""
+    """The NumPy array ``value`` as an array in constant memory; a compile-time object, of which a kernel can use the
+    shape and type only, if its elements have no IR or there are more than constant memory holds."""
     kind = scalar_by_name(value.dtype.name) if value.dtype.names is None else None
-    if kind is None or not value.dtype.isnative:
+    if kind is None or not value.dtype.isnative or value.nbytes > CONSTANT_MEMORY:
         return Static(value)
     data = value.tobytes(order="C").hex()
     array = Array(kind, value.ndim, "C", readonly=True, space="const")
     return context.emit("constant", array, shape=tuple(map(int, value.shape)), data=data)
 
 
+def unreadable_array(value: Any) -> Refusal:
+    """Why a kernel cannot read the elements of the captured array ``value``."""
+    if value.nbytes > CONSTANT_MEMORY:
+        return Refusal(
+            "a captured array that is larger than constant memory",
+            found=f"an array of {value.nbytes} bytes",
+            expected=f"at most {CONSTANT_MEMORY} bytes of constant arrays",
+            do="pass the array as an argument of the kernel",
+            operand=0,
+        )
+    return Refusal(
+        "an array whose elements a kernel cannot read",
+        found=f"a NumPy array of {value.dtype}",
+        expected="elements of a scalar type, in this machine's byte order",
+        do="convert it outside the kernel: TABLE = TABLE.astype('float32')",
+        operand=0,
+    )
+
+
 @kernel_name("const.array_like")
 def array_like(context: Context, array: Operand) -> Operand:
     if isinstance(array, Instr) and array.op == "constant":
         return array
+    if isinstance(array, Static) and type(array.value).__name__ == "ndarray":
+        refusal = unreadable_array(array.value)
+        refusal.operand = 1
+        raise refusal
     raise Refusal(
         "cuda.const.array_like of something that is not a constant array",
         found=describe(array),
