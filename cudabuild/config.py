@@ -87,7 +87,10 @@ class Setting:
                 f"  found:    {value!r}",
                 f"  expected: {self.accepts}",
             ]
-            near = nearest_name(value, self.choices) if isinstance(value, str) else None
+            near = None
+            if isinstance(value, str):
+                words = [value] if self.kind == "choice" else _split(value)
+                near = nearest_name(next((word for word in words if word not in self.choices), ""), self.choices)
             if near:
                 lines.append(f"  do:       did you mean {near!r}?")
             raise SettingError("\n".join(lines))
@@ -119,10 +122,14 @@ def _words(setting: Setting, value: Any) -> Any:
     if not isinstance(parts, list) or any(isinstance(part, bool) or not isinstance(part, str | int) for part in parts):
         return None
     # A bare number is an architecture written without quotes: archs = [80, 90].
-    words = [word for part in parts for word in str(part).replace(";", " ").replace(",", " ").split()]
+    words = [word for part in parts for word in _split(str(part))]
     if setting.choices:
         words = [word.lower() for word in words]
     return words if not setting.choices or set(words) <= set(setting.choices) else None
+
+
+def _split(text: str) -> list[str]:
+    return text.replace(";", " ").replace(",", " ").split()
 
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}

@@ -158,7 +158,10 @@ class CpuLauncher:
     def _explain(self, launch: _Launch, grid: Dim, block: Dim) -> str:
         where = f"{self._name}, block {_position(launch.block, grid)}"
         if launch.status == STATUS_NO_MEMORY:
-            return f"{where}: no memory left for the threads and shared arrays of a block of {block} threads"
+            text = f"{where}: no memory left for the threads and shared arrays of a block of {block} threads"
+            if self.kernel.sites:
+                text += ", or for what the checks keep: 48 bytes for each element that the kernel touches"
+            return text
         where += f", thread {_position(launch.thread, block)}"
         if launch.status == STATUS_STUCK_GRID:
             return (

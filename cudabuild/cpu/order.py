@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which the blocks of a launch begin: by their numbers, or shuffled, to bring out kernels that count on it.
+"""The order in which the blocks of a launch begin: by their numbers, or shuffled to expose kernels that count on it.
 
 The n-th block to begin is number ``(n * factor + offset) % blocks``: every block once, and nothing to remember.
 """

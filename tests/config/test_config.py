@@ -52,6 +52,20 @@ def test_a_bad_value_says_where_it_stands_and_what_it_may_be(monkeypatch: pytest
     )
 
 
+def test_words_from_a_list_are_checked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDABUILD_CHECK", "Races, uninit")
+    assert config.get("check") == ["races", "uninit"]
+    monkeypatch.setenv("CUDABUILD_CHECK", "bounds race")
+    with pytest.raises(SettingError) as caught:
+        config.get("check")
+    assert str(caught.value) == (
+        "bad value of the environment variable CUDABUILD_CHECK\n"
+        "  found:    'bounds race'\n"
+        "  expected: any of bounds, races, barriers, uninit, none, separated by ';', ',' or spaces\n"
+        "  do:       did you mean 'races'?"
+    )
+
+
 def test_an_unknown_key_names_the_nearest() -> None:
     with pytest.raises(SettingError) as caught:
         config.check_table({"arch": ["80"]}, "pyproject.toml, [tool.cudabuild]")
