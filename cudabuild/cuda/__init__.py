@@ -141,6 +141,8 @@ __all__ += sorted(_HOST_NAMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "random":
+        return __import__("cudabuild.cuda.random", fromlist=("",))
     if name not in _HOST_NAMES:
         raise AttributeError(f"module 'cudabuild.cuda' has no attribute {name!r}")
     # By name: this package is on the ground floor, and what answers on the host stands above it.

@@ -378,6 +378,23 @@ def test_print_is_pythons(launch: Any, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "i = 0 1.0\ni = 1 1.0\n"
 
 
+def test_random_numbers(launch: Any) -> None:
+    from cudabuild.cuda.random import create_xoroshiro128p_states, xoroshiro128p_normal_float64
+
+    def k(states, out):
+        i = cuda.grid(1)
+        out[i, 0] = cuda.random.xoroshiro128p_next(states, i)
+        out[i, 1] = cuda.random.xoroshiro128p_uniform_float32(states, i)
+        out[i, 2] = xoroshiro128p_normal_float64(states, i)
+
+    out = np.zeros((2, 3))
+    launch(k)[1, 2](create_xoroshiro128p_states(2, seed=1), out)
+    assert np.all((out[:, 1] > 0) & (out[:, 1] < 1))
+    assert len(np.unique(out)) == 6
+    assert np.all(out[:, 0] > 2.0**32)
+    assert np.all(abs(out[:, 2]) < 5)
+
+
 def test_laneid_is_a_number_in_kernels_only() -> None:
     assert cuda.laneid == cuda.laneid
     assert cuda.laneid != 3
