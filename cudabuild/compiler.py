@@ -12,11 +12,9 @@ per width and group of targets, PTX and cubin once per target.
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from cudabuild.backend import cubin, ptx
@@ -24,7 +22,7 @@ from cudabuild.backend.check import check_function
 from cudabuild.backend.emit import emit_module
 from cudabuild.backend.nvptx import NvptxDialect
 from cudabuild.definition import OPTIONS, Options
-from cudabuild.digest import digest_parts
+from cudabuild.digest import digest_sources
 from cudabuild.faults import portable_sites
 from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.frontend import build_hir_of, build_ir
@@ -227,21 +225,7 @@ _SOURCES = ("backend", "compiler.py", "definition.py", "faults.py", "frontend", 
 
 @cache
 def _own_digest() -> str:
-    """A digest of this compiler's own sources, or its version where they cannot be read."""
-    root = os.path.dirname(os.path.abspath(__file__))
-    found = []
-    for name in _SOURCES:
-        path = os.path.join(root, name)
-        files = [path] if name.endswith(".py") else [os.path.join(at, f) for at, _, fs in os.walk(path) for f in fs]
-        found += [file for file in files if file.endswith(".py")]
-    try:
-        parts = []
-        for file in sorted(found):
-            with open(file, "rb") as stream:
-                parts += [os.path.relpath(file, root).replace(os.sep, "/").encode(), stream.read()]
-    except OSError:
-        parts = []
-    return digest_parts(*parts).hex()[:16] if parts else metadata.version("cudabuild")
+    return digest_sources(_SOURCES)
 
 
 def toolchain(target: Target) -> dict[str, str]:

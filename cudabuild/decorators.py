@@ -226,8 +226,9 @@ class _LateProvider:
 
 def _make_cpu() -> Device:
     from cudabuild.cpu.device import CpuDevice
+    from cudabuild.jit import get_cache
 
-    return CpuDevice()
+    return CpuDevice(get_cache())
 
 
 def _make_python() -> Device:

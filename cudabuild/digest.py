@@ -7,12 +7,18 @@ SHA-256 without OpenSSL is three times slower.
 
 from __future__ import annotations
 
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 try:
     from _blake2 import blake2b
 except ImportError:  # an interpreter without the C module
     from hashlib import blake2b
 
-__all__ = ["DIGEST_SIZE", "digest", "digest_parts"]
+__all__ = ["DIGEST_SIZE", "digest", "digest_parts", "digest_sources"]
 
 #: In bytes.
 DIGEST_SIZE = 32
@@ -30,3 +36,25 @@ def digest_parts(*parts: bytes | bytearray | memoryview) -> bytes:
         hasher.update(len(part).to_bytes(8, "little"))
         hasher.update(part)
     return hasher.digest()
+
+
+def digest_sources(names: Iterable[str]) -> str:
+    """16 hexadecimal digits of files and folders of this package, or its version where they cannot be read."""
+    root = os.path.dirname(os.path.abspath(__file__))
+    found = []
+    for name in names:
+        path = os.path.join(root, name)
+        files = [path] if name.endswith(".py") else [os.path.join(at, f) for at, _, fs in os.walk(path) for f in fs]
+        found += [file for file in files if file.endswith(".py")]
+    try:
+        parts = []
+        for file in sorted(found):
+            with open(file, "rb") as stream:
+                parts += [os.path.relpath(file, root).replace(os.sep, "/").encode(), stream.read()]
+    except OSError:
+        parts = []
+    if parts:
+        return digest_parts(*parts).hex()[:16]
+    from importlib import metadata
+
+    return metadata.version("cudabuild")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 __all__ = [
     "BLOCK",
     "BLOCK_SIZE",
+    "CHECKS",
     "LAUNCH",
     "LAUNCH_SIZE",
     "STATUS_NO_MEMORY",
@@ -36,6 +37,9 @@ class Slot(NamedTuple):
 
 
 WARP = 32  #: lanes of a warp
+
+#: What of the setting ``check`` makes a kernel watched (``checked.py``).
+CHECKS = frozenset(("races", "barriers", "uninit"))
 
 #: ``next`` is counted up by all workers, so it has a cache line of its own.
 LAUNCH: dict[str, Slot] = {

@@ -12,7 +12,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from cudabuild.cpu.compile import INDEX_WIDTH
+from cudabuild.cpu.store import INDEX_WIDTH
 from cudabuild.errors import LaunchError
 from cudabuild.types import Array, Boolean, Float, Integer, Scalar, Tuple
 from cudabuild.types.layout import block_size, check_extents, parameter_fields

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from cudabuild.cpu.schedule import Plan
     from cudabuild.ir.ir import Function
 
-__all__ = ["CHECKS", "CheckedDialect"]
-
-#: What this dialect can look for.
-CHECKS = frozenset(("races", "barriers", "uninit"))
+__all__ = ["CheckedDialect"]
 
 _DOES = {
     "load": "reads it",
@@ -48,7 +45,7 @@ class CheckedDialect(HostDialect):
 
     Args:
         function, triple, datalayout, guards: as for ``HostDialect``.
-        checks: what to look for, of ``CHECKS``.
+        checks: what to look for, of ``abi.CHECKS``.
 
     Attributes:
         sites: the places that are told, by number; number 0 is nobody's.

@@ -3,77 +3,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import count
 from string import Template
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from cudabuild.backend import llvm
 from cudabuild.backend.emit import emit_module
-from cudabuild.cpu.abi import TEXT_CONSTANTS
-from cudabuild.cpu.checked import CHECKS, CheckedDialect
+from cudabuild.cpu.abi import CHECKS, TEXT_CONSTANTS
+from cudabuild.cpu.checked import CheckedDialect
 from cudabuild.cpu.dialect import HostDialect
 from cudabuild.cpu.faults import FAULT
-from cudabuild.cpu.library import library_symbols
 from cudabuild.cpu.loops import find_polls
-from cudabuild.cpu.printing import print_symbols
+from cudabuild.cpu.objects import LOCK, HostKernel, HostObject, load_kernel
 from cudabuild.cpu.schedule import format_schedule
-from cudabuild.cpu.shadow import check_symbols
+from cudabuild.cpu.store import INDEX_WIDTH
 from cudabuild.definition import DEFAULT_OPTIONS
-from cudabuild.errors import ToolError
 from cudabuild.ir.ir import Instr, Param
 from cudabuild.ir.ranges import compute_ranges
 
 if TYPE_CHECKING:
     from cudabuild.cpu.findings import Site
     from cudabuild.definition import KernelDefinition, Options
-    from cudabuild.faults import Site as FaultSite
     from cudabuild.ir.ir import Function
     from cudabuild.types import Signature
 
-__all__ = ["INDEX_WIDTH", "HostKernel", "compile_function", "compile_kernel", "emit_host_text", "optimise_host_text"]
-
-#: The host has the 64-bit variant only: its registers are that wide, and nothing is gained by a second one.
-INDEX_WIDTH = 64
-
-_serial = count()
-
-#: One thread compiles at a time: LLVM allows no more, and what is made once per process must be made once.
-_lock = Lock()
-
-
-@dataclass(frozen=True)
-class HostKernel:
-    """A kernel ready to run on this computer.
-
-    Attributes:
-        address: of the ``void (LAUNCH *)`` that a worker calls; valid while this object lives.
-        static_shared: bytes of static shared memory.
-        coroutine: whether its threads are coroutines.
-        takes_turns: whether blocks that wait for others can be there together.
-        syncs_grid: whether all of them must be.
-        written: the parameters through whose arrays the kernel may write, by index.
-        library: what keeps the code loaded.
-        sites: the places that a checked kernel tells of, by number; empty for a kernel that is not checked.
-        faults: the places that can fail, by number from 1 (``cudabuild/faults.py``).
-    """
-
-    address: int
-    static_shared: int
-    coroutine: bool
-    takes_turns: bool
-    syncs_grid: bool
-    written: frozenset[int]
-    library: llvm.JitLibrary
-    sites: tuple[Site, ...] = ()
-    faults: tuple[FaultSite, ...] = ()
+__all__ = ["compile_function", "compile_kernel", "compile_object", "emit_host_text", "optimise_host_text"]
 
 
 def compile_kernel(
     definition: KernelDefinition, signature: Signature, checks: frozenset[str] = frozenset()
 ) -> HostKernel:
-    """Compiles one overload of a kernel for this computer.
+    """Compiles one overload of a kernel and loads it.
 
     Args:
         definition, signature: the overload.
@@ -83,14 +42,26 @@ def compile_kernel(
         CompilationError: the kernel is wrong; with every mistake found.
         ToolError: llvmlite is missing.
     """
+    return compile_function(_lower(definition, signature), definition.options, checks)
+
+
+def compile_object(definition: KernelDefinition, signature: Signature, checks: frozenset[str]) -> HostObject:
+    """Compiles one overload of a kernel that is not watched.
+
+    Raises:
+        CompilationError, ToolError: see :func:`compile_kernel`.
+    """
+    return _compile(_lower(definition, signature), definition.options, checks)[0]
+
+
+def _lower(definition: KernelDefinition, signature: Signature) -> Function:
     from cudabuild.frontend import build_ir
     from cudabuild.ir.passes import run_passes
     from cudabuild.ir.passes.inline import inline_calls
 
     function = build_ir(definition, signature)
     inline_calls(function, _must_be_inlined)
-    run_passes(function, target_kind="host")
-    return compile_function(function, definition.options, checks)
+    return run_passes(function, target_kind="host")
 
 
 def _must_be_inlined(callee: Function) -> bool:
@@ -101,33 +72,32 @@ def _must_be_inlined(callee: Function) -> bool:
 def compile_function(
     function: Function, options: Options = DEFAULT_OPTIONS, checks: frozenset[str] = frozenset()
 ) -> HostKernel:
-    """Compiles typed IR that the passes have been over: no call in it reaches a barrier or warp operation."""
+    """Compiles and loads typed IR that the passes have been over: no call in it reaches a barrier or warp operation."""
+    return load_kernel(*_compile(function, options, checks))
+
+
+def _compile(
+    function: Function, options: Options, checks: frozenset[str]
+) -> tuple[HostObject, tuple[Site, ...] | None]:
     level = options["opt"]
-    with _lock:
+    with LOCK:
         text, dialect = emit_host_text(function, options, checks)
         machine = llvm.host_machine(level)
         module = llvm.parse_module(text)
         llvm.optimise_module(module, machine, level, vectorise=True)
         code = llvm.emit_object(module, machine)
-        plan = dialect.plan
-        name = f"{next(_serial)}.{plan.symbol}"
-        try:
-            symbols = {**library_symbols(plan.takes_turns), **print_symbols()}
-            symbols |= check_symbols() if checks & CHECKS else {}
-            library = llvm.load_object(name, code, [plan.symbol], symbols)
-        except RuntimeError as error:
-            raise ToolError(f"the host code of {function.name} cannot be loaded: {error}") from error
-    return HostKernel(
-        library.address(plan.symbol),
+    plan = dialect.plan
+    made = HostObject(
+        code,
+        plan.symbol,
         plan.static_shared or 0,
         plan.coroutine,
         plan.takes_turns,
         any(instr.op == "grid_sync" for instr in function.instructions()),
-        _written_parameters(function),
-        library,
-        tuple(dialect.sites) if isinstance(dialect, CheckedDialect) else (),
+        tuple(sorted(_written_parameters(function))),
         dialect.faults.sites,
     )
+    return made, tuple(dialect.sites) if isinstance(dialect, CheckedDialect) else None
 
 
 def emit_host_text(

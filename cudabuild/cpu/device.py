@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudabuild import config
 from cudabuild.cpu.abi import (
+    CHECKS,
     LAUNCH,
     LAUNCH_SIZE,
     STATUS_NO_MEMORY,
@@ -18,8 +19,7 @@ from cudabuild.cpu.abi import (
     pack_launch,
 )
 from cudabuild.cpu.arguments import Packer
-from cudabuild.cpu.compile import HostKernel, compile_kernel
-from cudabuild.cpu.findings import CheckedLaunch
+from cudabuild.cpu.objects import find_object, load_kernel
 from cudabuild.cpu.order import choose_order
 from cudabuild.cpu.workers import Job, core_count, run_job
 from cudabuild.errors import LaunchError
@@ -29,6 +29,9 @@ from cudabuild.image.image import DeviceInfo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cudabuild.cpu.findings import CheckedLaunch
+    from cudabuild.cpu.objects import HostKernel
+    from cudabuild.cpu.store import ImageStore
     from cudabuild.definition import KernelDefinition
     from cudabuild.types import Signature
 
@@ -49,23 +52,34 @@ _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class CpuDevice:
-    """All cores of this process. Kernels are compiled by llvmlite, when they are first bound."""
+    """All cores of this process. Kernels are compiled by llvmlite, when they are first bound.
+
+    Args:
+        store: where their object code is kept between processes; None: nowhere.
+    """
 
     kind = "cpu"
 
-    def __init__(self) -> None:
+    def __init__(self, store: ImageStore | None = None) -> None:
+        self._store = store
         cores = core_count()
         self.name = f"cpu ({platform.machine()}, {cores} {'core' if cores == 1 else 'cores'})"
         self.info = DeviceInfo((0, 0), 0, self.name)
 
     def bind(self, definition: KernelDefinition, signature: Signature) -> CpuLauncher:
-        """Compiles one overload and makes it ready to launch.
+        """Finds or compiles one overload and makes it ready to launch.
 
         Raises:
             CompilationError: the kernel is wrong.
             ToolError: llvmlite is missing.
         """
-        kernel = compile_kernel(definition, signature, frozenset(config.get("check")))
+        checks = frozenset(config.get("check"))
+        if checks & CHECKS:  # what is told of it names lines and holds no plain values: never kept
+            from cudabuild.cpu.compile import compile_kernel
+
+            kernel = compile_kernel(definition, signature, checks)
+        else:
+            kernel = load_kernel(find_object(definition, signature, self._store, checks), store=self._store)
         code = definition.function.__code__
         return CpuLauncher(kernel, definition.qualname, code.co_varnames[: code.co_argcount], signature)
 
@@ -84,7 +98,7 @@ class CpuLauncher:
     def __init__(self, kernel: HostKernel, name: str, names: Sequence[str], signature: Signature) -> None:
         self.kernel = kernel
         self._name = name
-        self._packer = Packer(name, names, signature, kernel.written)
+        self._packer = Packer(name, names, signature, frozenset(kernel.object.written))
         self._enter = _ENTRY(kernel.address)
 
     def __call__(self, grid: Dim, block: Dim, stream: object, shared: int, args: tuple[Any, ...]) -> None:
@@ -95,17 +109,18 @@ class CpuLauncher:
             CheckError: what the checks that were asked for have found.
             BoundsError: an index out of range; under debug also what else went wrong in the kernel.
         """
-        if shared + self.kernel.static_shared > _MAX_SHARED:
+        static = self.kernel.object.static_shared
+        if shared + static > _MAX_SHARED:
             raise LaunchError(
                 f"too much shared memory for {self._name}\n  found:    {shared} bytes of dynamic shared memory, "
-                f"{self.kernel.static_shared} bytes in the kernel itself\n  expected: at most {_MAX_SHARED} together"
+                f"{static} bytes in the kernel itself\n  expected: at most {_MAX_SHARED} together"
             )
         packed = self._packer.pack(args)
         blocks = grid[0] * grid[1] * grid[2]
         workers = min(core_count(), blocks, -(-blocks * block[0] * block[1] * block[2] // _THREADS_PER_WORKER))
         # Eight turns for each worker even out blocks of different length; 64 blocks make taking a turn cheap.
-        chunk = 1 if self.kernel.takes_turns else max(1, min(64, blocks // (workers * 8)))
-        resident = self._count_resident(blocks, block) if self.kernel.takes_turns else 1
+        chunk = 1 if self.kernel.object.takes_turns else max(1, min(64, blocks // (workers * 8)))
+        resident = self._count_resident(blocks, block) if self.kernel.object.takes_turns else 1
         params = ctypes.create_string_buffer(packed.data, len(packed.data) + 1)
         head = pack_launch(
             ctypes.addressof(params),
@@ -115,11 +130,14 @@ class CpuLauncher:
             shared,
             order=choose_order(blocks),
             resident=resident,
-            together=self.kernel.syncs_grid,
+            together=self.kernel.object.syncs_grid,
         )
         launch = _Launch(head)
-        checked = CheckedLaunch(self._name, self.kernel.sites, grid, block) if self.kernel.sites else None
-        if checked is not None:
+        checked = None
+        if self.kernel.sites:
+            from cudabuild.cpu.findings import CheckedLaunch
+
+            checked = CheckedLaunch(self._name, self.kernel.sites, grid, block)
             launch.set_check(checked.address)
         enter, address = self._enter, launch.address
         run_job(Job(lambda: enter(address), launch.stop, (self, packed, params, launch, checked)), workers)
@@ -137,7 +155,7 @@ class CpuLauncher:
     def _count_resident(self, blocks: int, block: Dim) -> int:
         """How many blocks a worker may have begun and not ended: all that there is room for."""
         room = max(1, _MAX_RESIDENT // (block[0] * block[1] * block[2]))
-        if self.kernel.syncs_grid and blocks > room:
+        if self.kernel.object.syncs_grid and blocks > room:
             raise LaunchError(
                 f"{self._name} synchronises the grid, so all its blocks must run together\n"
                 f"  found:    {blocks} blocks of {block} threads\n"
@@ -151,7 +169,7 @@ class CpuLauncher:
         if number == 0:
             return None
         thread, index, extent = (launch.read(f"fault.{name}") for name in ("thread", "index", "extent"))
-        site = self.kernel.faults[number - 1]
+        site = self.kernel.object.faults[number - 1]
         where = _position(thread, block), _position(launch.read("fault.block"), grid)
         return make_fault(site, self._name, site[2], *where, index, extent)
 

@@ -8,13 +8,19 @@ Kept apart from the kernels because LLVM would need longer for it than for a sma
 from __future__ import annotations
 
 from functools import cache
+from itertools import count
 from string import Template
+from typing import TYPE_CHECKING
 
 from cudabuild.backend import llvm
 from cudabuild.cpu import turns
 from cudabuild.cpu.abi import TEXT_CONSTANTS
 from cudabuild.cpu.clock import clock_text
+from cudabuild.cpu.store import find_code
 from cudabuild.cpu.yielding import find_yield
+
+if TYPE_CHECKING:
+    from cudabuild.cpu.store import ImageStore
 
 __all__ = ["library_symbols"]
 
@@ -291,23 +297,28 @@ _EXPORTS = [
 ]  # fmt: skip
 
 
+_serial = count()
+
+
 @cache
-def _load(takes_turns: bool) -> tuple[llvm.JitLibrary, dict[str, int]]:
+def _load(takes_turns: bool, store: ImageStore | None) -> tuple[llvm.JitLibrary, dict[str, int]]:
     exports, imports = _EXPORTS, {}
     if takes_turns:
-        exports, imports = turns.EXPORTS, {**library_symbols(False), "schedule.yield": find_yield()}
-    text = turns.TURNS if takes_turns else LIBRARY + HALF + clock_text()
-    module = llvm.parse_module(Template(text).substitute(TEXT_CONSTANTS))
-    machine = llvm.host_machine(2)
-    llvm.optimise_module(module, machine, 2)
-    name = "cudabuild.turns" if takes_turns else "cudabuild.schedule"
-    loaded = llvm.load_object(name, llvm.emit_object(module, machine), exports, imports)
+        exports, imports = turns.EXPORTS, {**library_symbols(False, store), "schedule.yield": find_yield()}
+    name = "turns" if takes_turns else "schedule"
+    text = Template(turns.TURNS if takes_turns else LIBRARY + HALF + clock_text()).substitute(TEXT_CONSTANTS)
+    loaded = llvm.load_object(f"{next(_serial)}.{name}", find_code(name, text, store), exports, imports)
     return loaded, {symbol: loaded.address(symbol) for symbol in exports}
 
 
-def library_symbols(takes_turns: bool) -> dict[str, int]:
-    """The functions that a kernel's schedule calls -> their addresses; ``takes_turns``: those of ``turns.py`` too."""
-    symbols = dict(_load(False)[1])
+def library_symbols(takes_turns: bool, store: ImageStore | None = None) -> dict[str, int]:
+    """The functions that a kernel's schedule calls -> their addresses.
+
+    Args:
+        takes_turns: those of ``turns.py`` too.
+        store: where their code is kept between processes.
+    """
+    symbols = dict(_load(False, store)[1])
     if takes_turns:
-        symbols.update(_load(True)[1])
+        symbols.update(_load(True, store)[1])
     return symbols

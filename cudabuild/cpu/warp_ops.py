@@ -58,12 +58,14 @@ def shfl(
     lane: Operand,
     width: Operand,
 ) -> Operand:
+    """The value of the lane that ``mode``, ``lane`` and ``width`` lead to, or the own one where there is none."""
     source = _shuffle_source(emitter, mode, _lane(emitter), lane, width)
     found = meet(dialect, emitter, Wait.SHFL, mask, _to_bits(emitter, value), source)
     return _from_bits(emitter, found, value.type)
 
 
 def vote(dialect: HostDialect, emitter: FunctionEmitter, mode: str, mask: Operand, flag: Operand) -> Operand:
+    """``all``, ``any`` or ``eq`` of the flags of a mask's lanes (i1), or which are set (``ballot``, i32)."""
     text = emitter.text
     found = meet(dialect, emitter, Wait.VOTE, mask, text.emit("i64", f"zext {flag.typed} to i64"))
     ballot, members = _halves(emitter, found)
@@ -77,6 +79,7 @@ def vote(dialect: HostDialect, emitter: FunctionEmitter, mode: str, mask: Operan
 
 
 def match(dialect: HostDialect, emitter: FunctionEmitter, mode: str, mask: Operand, value: Operand) -> Operand:
+    """The lanes with the same value (``any``), or all of them or 0 (``all``); an i32."""
     text = emitter.text
     alike, members = _halves(emitter, meet(dialect, emitter, Wait.MATCH, mask, _to_bits(emitter, value)))
     if mode == "any":
@@ -86,11 +89,13 @@ def match(dialect: HostDialect, emitter: FunctionEmitter, mode: str, mask: Opera
 
 
 def activemask(dialect: HostDialect, emitter: FunctionEmitter) -> Operand:
+    """The lanes that stop at this operation before any other of the warp goes on."""
     site = Operand("i32", emitter.text.name(""))  # a number that no other operation of the kernel has
     return _halves(emitter, meet(dialect, emitter, Wait.ACTIVE, site, Operand("i64", "1")))[0]
 
 
 def barrier_reduce(dialect: HostDialect, emitter: FunctionEmitter, mode: str, flag: Operand) -> Operand:
+    """A barrier, and the ``count`` (i32), ``and`` or ``or`` (i1) of the flags of the threads that came to it."""
     text = emitter.text
     for name, more in (("arrived", Operand("i32", "1")), ("true", text.emit("i32", f"zext {flag.typed} to i32"))):
         at = _field(emitter, BLOCK[name])

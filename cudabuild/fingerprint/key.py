@@ -9,10 +9,17 @@ from cudabuild.digest import digest_parts
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Protocol
 
     from cudabuild.definition import Options
     from cudabuild.fingerprint.checks import Check
-    from cudabuild.target import Target
+
+    class Named(Protocol):
+        """A target: it counts by its name."""
+
+        @property
+        def name(self) -> str: ...
+
 
 __all__ = ["Fingerprint", "Parts", "differences", "image_key", "key_parts"]
 
@@ -74,7 +81,7 @@ def _digest_of(parts: Parts) -> bytes:
 
 def key_parts(
     fingerprint: Fingerprint,
-    target: Target,
+    target: Named,
     index_width: int,
     options: Options,
     toolchain: Mapping[str, str],
@@ -94,7 +101,7 @@ def key_parts(
 
 def image_key(
     fingerprint: Fingerprint,
-    target: Target,
+    target: Named,
     index_width: int,
     options: Options,
     toolchain: Mapping[str, str],

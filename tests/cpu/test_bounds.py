@@ -110,7 +110,7 @@ def test_none_turns_it_off_and_the_others_do_not_bring_it_back(monkeypatch):
     for setting, checked in (("none", False), ("bounds", True), ("uninit", False), ("bounds,races", True)):
         monkeypatch.setenv("CUDABUILD_CHECK", setting)
         launcher = CpuDevice().bind(KernelDefinition(beyond_the_last, signature), parse_signature(signature))
-        assert bool(launcher.kernel.faults) is checked
+        assert bool(launcher.kernel.object.faults) is checked
         if checked:
             with pytest.raises(BoundsError):
                 launcher((1, 1, 1), (64, 1, 1), 0, 0, (x[:40], np.zeros(64, "f4")))
