@@ -71,6 +71,7 @@ class CheckedDialect(HostDialect):
         functions = [*function.callees, function]
         local = [instr for one in functions for instr in one.instructions() if instr.op == "local"]
         self._has_local = bool(local)
+        self._has_generic = any(_is_generic(value) for one in functions for value in one.instructions())
         self._distance = -(-max((_size(instr) for instr in local), default=0) // 16) * 16
 
     def _open_coroutine(self, emitter: FunctionEmitter, plan: Plan) -> None:
@@ -98,6 +99,8 @@ class CheckedDialect(HostDialect):
         # An array that may be in one of several memories may be a thread's own: its addresses mean another thing there.
         races = races and not (space == "generic" and self._has_local)
         uninit = "uninit" in self.watched and space in ("shared", "local", "generic")
+        # … and what is written through it cannot be marked as written.
+        uninit = uninit and not (space == "local" and self._has_generic)
         if not races and not uninit:
             return
         kind = ACCESS_KINDS[access.kind]
@@ -186,6 +189,10 @@ class CheckedDialect(HostDialect):
             self._numbers[instr] = len(self.sites)
             self.sites.append(Site(does, instr.location))
         return self._numbers[instr]
+
+
+def _is_generic(instr: Instr) -> bool:
+    return isinstance(instr.type, Array) and instr.type.space == "generic"
 
 
 def _size(instr: Instr) -> int:

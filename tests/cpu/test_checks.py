@@ -313,6 +313,18 @@ def test_faults_in_device_functions(find):
     )
 
 
+def test_an_array_that_may_be_local_or_shared(find):
+    def either(x, flag):
+        mine = cuda.local.array(4, float32)
+        ours = cuda.shared.array(4, float32)
+        a = mine if flag > 0 else ours
+        for k in range(4):
+            a[k] = k
+        x[cuda.threadIdx.x] = mine[2]
+
+    assert find(either, "float32[::1], int32", 1, 32, np.ones(32, np.float32), 1) == ()
+
+
 def test_a_kernel_that_is_not_checked_holds_no_checks():
     launch = PLANTED[0]
     function = build_ir(KernelDefinition(launch.kernel, launch.signature), parse_signature(launch.signature))
