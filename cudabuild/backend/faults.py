@@ -102,19 +102,25 @@ def check_divisor(e: FunctionEmitter, instr: Instr, is_zero: Operand) -> None:
     """Records a fault where ``is_zero``, if divisions are checked."""
     if "division" not in e.dialect.checks:
         return
-    site = e.dialect.faults.add(DIVISION, "", instr.location)
-    text = e.text
-    zero, done = text.name("zero"), text.name("done")
-    text.branch(is_zero, zero, done)
-    text.start(zero)
-    e.dialect.fault(e, int_literal(site, 32), _NOTHING, _NOTHING)
-    text.jump(done)
-    text.start(done)
+    _tell_if(e, is_zero, e.dialect.faults.add(DIVISION, "", instr.location))
 
 
 def _raise(e: FunctionEmitter, instr: Instr) -> None:
     site = e.dialect.faults.add(instr.attrs["exception"], instr.attrs["message"], instr.location)
+    if instr.operands:
+        _tell_if(e, e.scalar(instr.operands[0]), site)
+    else:
+        e.dialect.fault(e, int_literal(site, 32), _NOTHING, _NOTHING)
+
+
+def _tell_if(e: FunctionEmitter, condition: Operand, site: int) -> None:
+    text = e.text
+    failed, done = text.name("failed"), text.name("done")
+    text.branch(condition, failed, done)
+    text.start(failed)
     e.dialect.fault(e, int_literal(site, 32), _NOTHING, _NOTHING)
+    text.jump(done)
+    text.start(done)
 
 
 def _make_tests(e: FunctionEmitter, instr: Instr, indexed: Sequence[tuple[int, Value, Operand]]) -> list[_Test]:

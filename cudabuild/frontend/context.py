@@ -41,7 +41,13 @@ __all__ = ["CallTarget", "Context"]
 
 
 class CallTarget(Protocol):
-    """Inference's side of calling a device function."""
+    """Inference's side of calling a device function.
+
+    Attributes:
+        debug: whether what goes wrong in a kernel is told.
+    """
+
+    debug: bool
 
     def call(
         self, context: Context, function: Any, operands: Sequence[Operand], keywords: dict[str, Operand]

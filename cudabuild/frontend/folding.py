@@ -63,7 +63,7 @@ def fold_binary(operator: str, left: Any, right: Any, kind: Scalar) -> Any:
 
 def _fold_integers(operator: str, left: int, right: int, kind: Integer) -> int | None:
     if operator in ("//", "%") and right == 0:
-        return 0
+        return None  # 0, but under debug an error of the thread that comes to it
     if operator in ("<<", ">>") and not 0 <= right < kind.bits:
         return -1 if operator == ">>" and kind.signed and left < 0 else 0
     operations = {

@@ -27,8 +27,8 @@ _INTEGER: dict[str, Callable[..., int]] = {
     "mul": lambda a, b: a * b,
     "min": min,
     "max": max,
-    "floordiv": lambda a, b: a // b if b else 0,
-    "mod": lambda a, b: a % b if b else 0,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
     "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,
     "xor": lambda a, b: a ^ b,
@@ -56,6 +56,8 @@ def fold(instr: Instr, values: Sequence[Any]) -> Any:
     if isinstance(kind, Integer):
         if instr.op in ("shl", "shr"):
             return _shift(instr.op, values[0], values[1], kind)
+        if instr.op in ("floordiv", "mod") and values[1] == 0:
+            return None  # 0, but under debug an error of the thread that comes to it
         operation = _INTEGER.get(instr.op)
         return None if operation is None else wrap_integer(operation(*values), kind)
     if isinstance(kind, Float):

@@ -152,10 +152,11 @@ _TABLE = (
     OpSpec("print", -1, Effect.WRITE, ("text",), "prints a text, an operand in each placeholder; see ir/printing.py"),
     OpSpec(
         "raise",
-        0,
+        -1,
         Effect.WRITE,
         ("exception", "message"),
-        "records that this thread failed: the exception's class as ``module:qualname``, and its message",
+        "records that this thread failed, if the bool operand (where there is one) is true: the exception's class as "
+        "``module:qualname``, and its message",
     ),
     # block ends
     OpSpec("jump", 0, Effect.END, ("target",), "goes to block ``target``"),

@@ -125,6 +125,16 @@ def raised_picky(x):
         raise Picky("one", "two")  # fault
 
 
+def tuple_element(x):
+    choices = (3, 4, 5)
+    x[0] = choices[x[cuda.grid(1)]]  # fault
+
+
+def constant_divisor(x):
+    if x[cuda.grid(1)] == 5:
+        x[0] = 7 // 0  # fault
+
+
 def raised_after_barrier(x):
     s = cuda.shared.array(32, float32)
     t = cuda.threadIdx.x
@@ -170,6 +180,8 @@ PLANTED = [
     (raised_class, LINE, lambda: (ints(64, five=3),), KeyError, "raised without a message", {(3, 0)}),
     (raised_own, LINE, lambda: (ints(64, five=3),), TooBig, "much too big", {(3, 0)}),
     (raised_picky, LINE, lambda: (ints(64, five=3),), LaunchError, "Picky: one, two", {(3, 0)}),
+    (tuple_element, LINE, lambda: (ints(64, five=3),), IndexError, "tuple index out of range", {(3, 0)}),
+    (constant_divisor, LINE, lambda: (ints(64, five=3),), ZeroDivisionError, "integer division", {(3, 0)}),
     (raised_after_barrier, LINE, lambda: (ints(64, five=32),), RuntimeError, "five", {(31, 1)}),
 ]  # fmt: skip
 

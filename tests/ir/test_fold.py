@@ -98,7 +98,8 @@ def test_integers(data: st.DataObject) -> None:
     values = [data.draw(values_of(kind)) for _ in range(1 if op in ("neg", "inv", "abs") else 2)]
     if op in ("shl", "shr"):
         values[1] = data.draw(st.integers(-2, 70) if isinstance(kind, Integer) and kind.signed else st.integers(0, 70))
-    assert check(op, kind, values, [kind] * len(values))
+    by_zero = op in ("floordiv", "mod") and values[1] == 0
+    assert check(op, kind, values, [kind] * len(values)) is not by_zero
     a, b = data.draw(values_of(kind)), data.draw(values_of(kind))
     assert check("cmp", bool_, [a, b], [kind, kind], predicate=data.draw(st.sampled_from(("lt", "le", "eq", "ne"))))
 
@@ -138,8 +139,6 @@ def test_bools(values: tuple[bool, bool]) -> None:
         ("floordiv", [-7, 2], -4),
         ("mod", [-7, 2], 1),
         ("mod", [7, -2], -1),
-        ("floordiv", [7, 0], 0),
-        ("mod", [7, 0], 0),
         ("floordiv", [-(2**31), -1], -(2**31)),
         ("shl", [1, 32], 0),
         ("shr", [-5, 40], -1),
@@ -153,6 +152,8 @@ def test_defined_results(op: str, values: list[int], expected: int) -> None:
 
 
 def test_what_is_left_to_run_time() -> None:
+    assert folded("floordiv", int32, [7, 0], [int32, int32]) is None  # under debug an error of the thread that does it
+    assert folded("mod", int32, [7, 0], [int32, int32]) is None
     assert folded("cast", float32, [2**60 + 1], [int64]) is None  # rounding to float64 first could change the result
     assert folded("mod", float64, [1.0, 0.5], [float64, float64]) is None
     assert folded("math", float64, [1.0], [float64], function="exp") is None

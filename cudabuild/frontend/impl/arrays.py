@@ -22,10 +22,11 @@ from cudabuild.frontend.operands import (
 )
 from cudabuild.frontend.promotion import join_types
 from cudabuild.ir.ir import Instr, Value
-from cudabuild.types import Array, Boolean, Integer, Scalar, none, weak_int
+from cudabuild.types import Array, Boolean, Integer, Scalar, bool_, none, weak_int
 
 __all__ = ["array_attribute", "element_index", "get_item", "set_item"]
 
+_TUPLE_INDEX = "tuple index out of range"
 _ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "dtype")
 
 
@@ -341,6 +342,11 @@ def _dynamic_tuple_item(context: Context, base: Operand, elements: tuple[Operand
     position = context.cast(index, weak_int)
     if index.type.signed:
         position = context.emit("wrap", weak_int, position, context.weak(len(elements)))
+    if context.calls.debug:
+        below = context.emit("cmp", bool_, position, context.weak(0), predicate="lt")
+        above = context.emit("cmp", bool_, position, context.weak(len(elements)), predicate="ge")
+        outside = context.emit("or", bool_, below, above)
+        context.emit("raise", none, outside, exception="builtins:IndexError", message=_TUPLE_INDEX)
     result = context.convert(elements[-1], kind)
     for at in range(len(elements) - 2, -1, -1):
         here = compare_numbers(context, "==", position, context.weak(at))
