@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import phase_kernels
@@ -323,6 +327,46 @@ def test_an_array_that_may_be_local_or_shared(find):
         x[cuda.threadIdx.x] = mine[2]
 
     assert find(either, "float32[::1], int32", 1, 32, np.ones(32, np.float32), 1) == ()
+
+
+NO_MEMORY = """
+    import resource
+    import numpy as np
+    from cudabuild import cuda
+    from cudabuild.cpu.device import CpuDevice
+    from cudabuild.definition import KernelDefinition
+    from cudabuild.errors import LaunchError
+    from cudabuild.types import parse_signature
+
+    def count(x):
+        x[cuda.grid(1)] += 1
+
+    launch = CpuDevice().bind(KernelDefinition(count), parse_signature("float32[::1]"))
+    x = np.zeros(1 << 23, np.float32)
+    launch((1, 1, 1), (32, 1, 1), 0, 0, (x,))
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limit = pages * resource.getpagesize() + (128 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    try:
+        launch((1 << 15, 1, 1), (256, 1, 1), 0, 0, (x,))
+    except LaunchError as error:
+        print(str(error).partition(": ")[2])
+    launch((1, 1, 1), (32, 1, 1), 0, 0, (x,))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited through /proc and RLIMIT_AS")
+def test_checks_that_do_not_fit_in_memory(tmp_path):
+    script = tmp_path / "no_memory.py"
+    script.write_text(textwrap.dedent(NO_MEMORY))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CUDABUILD_CHECK": "races"}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout.strip() == (
+        "no memory left for the threads and shared arrays of a block of (256, 1, 1) threads, or for what the checks "
+        "keep: 48 bytes for each element that the kernel touches"
+    )
 
 
 def test_a_kernel_that_is_not_checked_holds_no_checks():
