@@ -38,6 +38,7 @@ _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 _WIDEN_AFTER = 2  #: sweeps of a cycle before phis widen to the next threshold
 _GIVE_UP_AFTER = 24  #: sweeps before a bound that still moves goes to its type's limit
+_STOP_AFTER = 100  #: sweeps before nothing more is claimed of a cycle
 _NARROWINGS = 4  #: sweeps that narrow at most
 _DEPTH = 2  #: how far operands are evaluated again with a block's facts
 
@@ -167,10 +168,21 @@ class Analysis:
 
         while self._sweep(cycle, widen):
             self.sweeps += 1
+            if self.sweeps > _STOP_AFTER:
+                self._surrender(cycle)
+                return
         self.is_narrowing = True
         for _ in range(_NARROWINGS):
             if not self._sweep(cycle, self._shrink):
                 break
+
+    def _surrender(self, cycle: list[Block]) -> None:
+        """Claims nothing of what ``cycle`` computes. Not seen to happen: sweeps end by themselves, as far as is known."""
+        self.reachable.update(cycle)
+        for instr in (instr for block in cycle for instr in block.instructions):
+            if isinstance(instr.type, Integer) and instr not in self.leaves:
+                self.ranges[instr] = limits(instr.type)
+                self.exact.discard(instr)
 
     def _sweep(
         self, blocks: list[Block], update: Callable[[Instr, Interval | None, Interval | None], Interval | None]

@@ -140,6 +140,43 @@ def test_all_conditions_of_an_and_hold() -> None:
     check(text, 64, up=(0, I32 - 3), down=(2, I32 - 1))
 
 
+@pytest.mark.parametrize(
+    ("test", "i", "n"),
+    [
+        ("mul %i, %three|ge", (4, I32), (4, I32)),
+        ("mul %i, %three|le", (-(2**31), 3), (-(2**31), 3)),
+        ("mul %three, %i|gt", (4, I32), (4, I32)),
+        ("add %i, %three|lt", (-(2**31), 6), (-(2**31), 6)),
+        ("sub %i, %three|gt", (14, I32), (14, I32)),
+        ("sub %three, %i|ge", (-(2**31), -7), (-(2**31), -7)),
+        ("neg %i|le", (-10, I32), (-10, I32)),
+        ("cast %i|eq", (10, 10), (10, 10)),
+    ],
+)
+def test_a_test_of_a_result_says_something_of_its_operand(test: str, i: tuple[int, int], n: tuple[int, int]) -> None:
+    operation, predicate = test.split("|")
+    kind, bound = ("int64", "%ten") if operation == "cast %i" else ("int", "%weak")
+    text = f"""
+        kernel f(n: int32) -> none
+        entry:
+          %i: int = cast %n
+          %three: int = const value=3
+          %ten: int64 = const value=10
+          %weak: int = const value=10
+          %v: {kind} = {operation}
+          %c: bool = cmp %v, {bound} predicate={predicate}
+          branch %c then=inside else=end
+        inside:
+          return
+        end:
+          return
+    """
+    ranges, values, function = ranges_of(text)
+    inside = function.blocks[1]
+    assert ranges.at(values["i"], inside) == i
+    assert ranges.at(values["n"], inside) == n
+
+
 # loops
 
 COUNTER = """
