@@ -65,19 +65,22 @@ class Register(KernelName):  # written without parentheses, as ``cuda.laneid``; 
         return hash(self.name)
 
 
+_BINARY = "add sub mul truediv floordiv mod divmod pow lshift rshift and_ or_ xor"
+
+
 def _add_operators() -> None:
-    def add(name: str) -> None:
-        def operator(self: Register, *others: Any) -> Any:
-            return getattr(self(), name)(*others)
+    import _operator
 
-        setattr(Register, name, operator)
+    def add(name: str, compute: Callable[..., Any], reflected: bool) -> None:
+        # By the operator and not the number's own method, which knows nothing of floats.
+        setattr(Register, f"__{name}__", lambda self, *others: compute(self(), *others))
+        if reflected:
+            setattr(Register, f"__r{name}__", lambda self, other: compute(other, self()))
 
-    binary = "add sub mul truediv floordiv mod divmod pow lshift rshift and or xor"
-    for name in binary.split():
-        add(f"__{name}__")
-        add(f"__r{name}__")
-    for name in ("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "float"):
-        add(f"__{name}__")
+    own: dict[str, Callable[..., Any]] = {"divmod": divmod, "float": float}
+    for names, reflected in ((_BINARY, True), ("lt le gt ge neg pos abs invert float", False)):
+        for name in names.split():
+            add(name.rstrip("_"), own[name] if name in own else getattr(_operator, name), reflected)
 
 
 _add_operators()

@@ -331,7 +331,7 @@ def here(out):
     mask = cuda.activemask()
     out[i, 0] = (mask >> cuda.laneid) & 1
     if cuda.laneid % 3 == 0:
-        out[i, 1] = cuda.activemask() & ~0x49249249  # lanes that cannot be here
+        out[i, 1] = cuda.activemask() & 0xB6DB6DB6  # lanes that cannot be here
     else:
         out[i, 1] = cuda.activemask() & 0x49249249
     out[i, 2] = cuda.lanemask_lt()

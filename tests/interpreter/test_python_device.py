@@ -404,6 +404,21 @@ def test_laneid_is_a_number_in_kernels_only() -> None:
         _ = cuda.laneid + 1
 
 
+def test_laneid_beside_floats(launch: Any) -> None:
+    def k(x):
+        lane = cuda.laneid
+        x[0, lane] = 1.5 + lane
+        x[1, lane] = lane * 0.5 - 1.5
+        x[2, lane] = 2.0**lane if lane < 3.5 else -lane / 2
+        x[3, lane] = 20 // (lane + 1) + divmod(9.0, lane + 1)[1]
+
+    x = np.zeros((4, 8))
+    launch(k)[1, 8](x)
+    n = np.arange(8)
+    powers = np.where(n < 4, 2.0**n, -n / 2)
+    np.testing.assert_array_equal(x, [1.5 + n, n / 2 - 1.5, powers, 20 // (n + 1) + 9 % (n + 1)])
+
+
 def test_chosen_by_the_environment() -> None:
     code = (
         "import numpy as np, sys; from cudabuild import kernel, cuda, current_device\n"
