@@ -177,7 +177,7 @@ class Analysis:
                 break
 
     def _surrender(self, cycle: list[Block]) -> None:
-        """Claims nothing of what ``cycle`` computes. Not seen to happen: sweeps end by themselves, as far as is known."""
+        """Claims nothing of what ``cycle`` computes. A safety net: no function is known that sweeps for so long."""
         self.reachable.update(cycle)
         for instr in (instr for block in cycle for instr in block.instructions):
             if isinstance(instr.type, Integer) and instr not in self.leaves:

@@ -853,6 +853,17 @@ def test_code_that_is_never_reached_has_its_types_limits() -> None:
     check(text, j=INT64, p=(0, 0))
 
 
+def test_a_cycle_that_does_not_settle_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is claimed of its values; what comes before and after is known as ever."""
+    monkeypatch.setattr("cudabuild.ir.ranges._STOP_AFTER", 0)
+    text = COUNTER.replace("  %one:", "  %i: int = grid axis=0\n  %one:").replace(
+        "end:\n", "end:\n  %j: int = add %i, %one\n"
+    )
+    ranges = check(text, it=INT64, it1=INT64, it32=INT32, i=(0, I32 - 1), j=(1, I32))
+    ranges, values, _ = ranges_of(text)
+    assert not ranges.exact(values["it1"])
+
+
 def test_what_cannot_be_asked() -> None:
     function, values = parse("kernel f(a: float32, c: bool) -> none\nentry:\n  return")
     ranges = compute_ranges(function, index_width=32)
