@@ -84,7 +84,7 @@ class IndexBounds:
         terms, constant = self.analysis.linear.form(_unwrapped(self.ranges, index, block), facts)
         if dim is not None:
             extent = self.analysis.linear.form(dim, facts)
-        elif isinstance(array, Instr) and array.op in ("shared", "local"):
+        elif isinstance(array, Instr) and array.op in ("shared", "local", "constant"):
             extent = ({}, array.attrs["shape"][axis])
         elif isinstance(array, Param):
             extent = ({Instr(weak_int, None, "dim", [array], {"axis": axis}): 1}, 0)

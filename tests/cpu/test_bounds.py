@@ -53,7 +53,25 @@ def small_tile(x):
     x[t] = tile[31 - t % 32]
 
 
+def after_shuffle(x, y):
+    i = cuda.grid(1)
+    value = cuda.shfl_down_sync(0xFFFFFFFF, x[i], 1)
+    y[i + 8] = value  # fault
+
+
+TABLE = np.arange(10, dtype=np.float32)
+
+
+def constant_array(x):
+    i = cuda.grid(1)
+    x[i] = TABLE[i]  # fault
+
+
 PLANTED = [
+    (after_shuffle, "float32[::1], float32[::1]", 1, 32, (np.ones(32, "f4"), np.zeros(36, "f4")),
+     "index 36 is out of range for axis 0 with 36 elements", (28, 0, 0)),
+    (constant_array, "float32[::1]", 1, 16, (np.ones(16, "f4"),),
+     "index 10 is out of range for axis 0 with 10 elements", (10, 0, 0)),
     (beyond_the_last, "float32[::1], float32[::1]", 1, 64, (np.ones(40, "f4"), np.zeros(64, "f4")),
      "index 40 is out of range for axis 0 with 40 elements", (40, 0, 0)),
     (wrong_axis, "float32[:, ::1]", (1, 1), (8, 8), (np.ones((4, 6), "f4"),),
