@@ -47,9 +47,18 @@ def leaf_interval(value: Value, function: Function, index_width: int, launch_bou
         array = value.operands[0]
         strided = isinstance(array, Param) and isinstance(array.type, Array) and array.type.layout == "A"
         return _INT32 if checked and strided else limits(kind)
+    if value.op == "item" and _root(value):
+        return _INT32 if checked and isinstance(kind, WeakInteger) else limits(kind)
     if value.op == "dim":
         return _extent(value, index_width)
     return None
+
+
+def _root(value: Value) -> Param | None:
+    """The parameter that ``value`` is an element of, if it is of one."""
+    while isinstance(value, Instr) and value.op == "item":
+        value = value.operands[0]
+    return value if isinstance(value, Param) else None
 
 
 def _extent(dim: Instr, index_width: int) -> Interval | None:

@@ -527,6 +527,21 @@ def test_blocks_times_threads() -> None:
     assert ranges.of(values["i"]) == (0, I32 * 128 - 1)
 
 
+def test_numbers_in_tuples_are_checked_by_a_launch_too() -> None:
+    text = """
+        {kind} f(t: Tuple(int, Tuple(int, uint8))) -> none
+        entry:
+          %a: int = item %t index=0
+          %t1: Tuple(int, uint8) = item %t index=1
+          %b: int = item %t1 index=0
+          %c: uint8 = item %t1 index=1
+          return
+    """
+    check(text.format(kind="kernel"), 32, a=INT32, b=INT32, c=(0, 255))
+    check(text.format(kind="kernel"), 64, a=INT64, b=INT64, c=(0, 255))
+    check(text.format(kind="device"), 32, a=INT64, b=INT64, c=(0, 255))
+
+
 def test_the_arguments_of_a_device_function_are_not_checked_by_a_launch() -> None:
     text = """
         device f(n: int, x: int32[:]) -> int
