@@ -58,16 +58,24 @@ class Block:
         self.shape = shape
         self.grid = grid
         self.dynamic = bytearray(_GARBAGE * shared)
-        self._arrays: dict[tuple[Any, int], Any] = {}
+        self._arrays: dict[Any, Any] = {}
 
-    def shared_array(self, place: tuple[Any, int], shape: Any, dtype: Any) -> Any:
-        """The array that one place of the code makes, the same for all threads."""
+    def shared_array(self, frame: FrameType, shape: Any, dtype: Any) -> Any:
+        """The array that one place of the code makes, the same for all threads.
+
+        A function of two closures, or for two shapes or types, makes one for each. (Compiled, so does one that is
+        called with two constants; here nothing tells a constant.)
+        """
+        kind = element_type(dtype)
         if shape in (0, (0,)):
-            kind = element_type(dtype)
             return np.frombuffer(self.dynamic, kind, len(self.dynamic) // kind.itemsize)
-        if place not in self._arrays:
-            self._arrays[place] = _make_array(shape, dtype)
-        return self._arrays[place]
+        code = frame.f_code
+        closure = tuple(id(frame.f_locals.get(name)) for name in code.co_freevars)
+        extents = tuple(shape) if isinstance(shape, (tuple, list)) else shape
+        key = code, frame.f_lasti, closure, extents, kind
+        if key not in self._arrays:
+            self._arrays[key] = _make_array(shape, dtype)
+        return self._arrays[key]
 
 
 class Thread:
@@ -107,7 +115,7 @@ class Thread:
         if base == "atomic":
             return update(rest, *args, **kwargs)
         if name == "shared.array":
-            return self.block.shared_array(_place(sys._getframe(2)), *_shape_and_type(*args, **kwargs))
+            return self.block.shared_array(sys._getframe(2), *_shape_and_type(*args, **kwargs))
         if name == "local.array":
             return _make_array(*_shape_and_type(*args, **kwargs))
         function = FUNCTIONS.get(name) or getattr(self, f"_{base}", None)
@@ -156,8 +164,3 @@ def _constant(array: Any) -> Any:
 
 def _shape_and_type(shape: Any, dtype: Any) -> tuple[Any, Any]:
     return shape, dtype
-
-
-def _place(frame: FrameType) -> tuple[Any, int]:
-    """Where in the kernel's code a name was called; the frame above is that of the name itself."""
-    return frame.f_code, frame.f_lasti

@@ -49,6 +49,11 @@ class KernelName:  # a function of the kernel language, such as ``cuda.grid``
 
 class Register(KernelName):  # written without parentheses, as ``cuda.laneid``; a number while Python runs a kernel
     __slots__ = ("__doc__",)
+    #: NumPy scalars leave operators to the other side, which knows the number.
+    __array_ufunc__ = None
+
+    def __str__(self) -> str:
+        return repr(self) if interpreter.get() is None else str(self())
 
     def __int__(self) -> int:
         return int(self())
@@ -110,6 +115,9 @@ class Dim3:  # ``threadIdx``, ``blockIdx``, ``blockDim``, ``gridDim``: ``.x``, `
 
     def __repr__(self) -> str:
         return f"cuda.{self.name}"
+
+    def __str__(self) -> str:
+        return repr(self) if interpreter.get() is None else f"({self.x}, {self.y}, {self.z})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_find, (self.name,))

@@ -372,10 +372,47 @@ def test_what_a_kernel_reaches() -> None:
 
 def test_print_is_pythons(launch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def k(x):
-        print("i =", cuda.grid(1), x[0])
+        print("i =", cuda.grid(1), x[0], cuda.threadIdx, cuda.laneid)
 
     launch(k)[1, 2](np.ones(1))
-    assert capsys.readouterr().out == "i = 0 1.0\ni = 1 1.0\n"
+    assert capsys.readouterr().out == "i = 0 1.0 (0, 0, 0) 0\ni = 1 1.0 (1, 0, 0) 1\n"
+    assert (str(cuda.threadIdx), str(cuda.laneid)) == ("cuda.threadIdx", "cuda.laneid")
+
+
+def made_for(count):
+    def filled(value):
+        array = cuda.shared.array(count, float32)
+        if cuda.threadIdx.x < count:
+            array[cuda.threadIdx.x] = value
+        return array
+
+    return filled
+
+
+four, two = made_for(4), made_for(2)
+
+
+def test_shared_arrays_of_closures(launch: Any) -> None:
+    def k(out):
+        a, b = four(1), two(2)
+        cuda.syncthreads()
+        out[cuda.threadIdx.x] = a[cuda.threadIdx.x] + b[cuda.threadIdx.x % 2]
+
+    out = np.zeros(4)
+    launch(k)[1, 4](out)
+    assert out.tolist() == [3, 3, 3, 3]
+
+
+def test_laneid_beside_typed_numbers(launch: Any) -> None:
+    seen = []
+
+    def k(x):
+        lane = cuda.laneid
+        seen.append([x[0] + lane, lane * x[0], lane - 1, 2**lane, lane < x[0], -lane, float(lane)])
+
+    launch(k)[1, 3](np.full(1, 1.5, np.float32))
+    assert seen[2] == [3.5, 3.0, 1, 4, False, -2, 2.0]
+    assert [type(value) for value in seen[2][:2]] == [np.float32, np.float32]
 
 
 def test_random_numbers(launch: Any) -> None:
