@@ -246,9 +246,11 @@ def test_page_locked_arrays(machine: _Machine) -> None:
     mapped = cuda.mapped_array(8, np.float32)
     mapped[:] = 1
     machine.saxpy[1, 32](1.0, mapped, mapped)
+    cuda.synchronize()
     np.testing.assert_array_equal(mapped, 2)
     assert isinstance(mapped[::2], MappedArray) == (machine.kind == "gpu")
     machine.saxpy[1, 32](1.0, mapped + 1, mapped)  # what NumPy computes is an array like any other
+    cuda.synchronize()
     np.testing.assert_array_equal(mapped, 5)
     assert cuda.mapped_array_like(pinned).strides == pinned.strides
     with pytest.raises(ValueError, match="no gaps"):
