@@ -38,7 +38,7 @@ class SsaBuilder:
     def seal(self, block: HirBlock) -> None:
         """No predecessor will be added to ``block`` any more: its open phis get their operands."""
         for variable, phi in self._incomplete.pop(block, {}).items():
-            self._add_operands(variable, phi)
+            self._complete(variable, [phi])
         self._sealed.add(block)
 
     # instructions
@@ -82,61 +82,71 @@ class SsaBuilder:
         return self._read(variable, block, location)
 
     def _read(self, variable: str, block: HirBlock, location: Location) -> HirInstr:
-        # A stack of blocks in place of recursion: a kernel of a few hundred branches is as many joins deep.
-        definitions = self._definitions.setdefault(variable, {})
-        waiting = [block]
-        begun: set[HirBlock] = set()
-        while waiting:
-            at = waiting[-1]
-            if at not in definitions or at in begun:
-                missing = self._missing_definition(variable, at, begun, location)
-                if missing is not None:
-                    waiting.append(missing)
-                    continue
-            waiting.pop()
-        return self._final(definitions[block])
+        opened: list[HirInstr] = []
+        value = self._find(variable, block, location, opened)
+        self._complete(variable, opened)
+        return self._final(value)
 
-    def _missing_definition(
-        self, variable: str, block: HirBlock, begun: set[HirBlock], location: Location
-    ) -> HirBlock | None:
-        """Defines ``variable`` in ``block``, or answers the predecessor whose definition has to be found before."""
-        definitions = self._definitions[variable]
-        if block not in self._sealed:
-            definitions[block] = phi = self._new_phi(variable, block, location)
-            self._incomplete.setdefault(block, {})[variable] = phi
-            return None
-        if len(block.predecessors) > 1 and block not in begun:
-            definitions[block] = self._new_phi(variable, block, location)  # ends the search where a loop comes round
-        unknown = [predecessor for predecessor in block.predecessors if predecessor not in definitions]
-        if unknown and unknown[0] not in begun:
-            begun.add(block)
-            return unknown[0]
-        begun.discard(block)
-        if not block.predecessors or unknown:  # ``unknown``: a loop that nothing enters
-            definitions[block] = value = HirInstr("undef", [], {"variable": variable}, location, block)
-            block.instructions.insert(0, value)
-        elif len(block.predecessors) == 1:
-            definitions[block] = self._final(definitions[block.predecessors[0]])
+    def _find(self, variable: str, block: HirBlock, location: Location, opened: list[HirInstr]) -> HirInstr:
+        """What ``variable`` is at the end of ``block``; where paths join a phi, in ``opened``, to be completed."""
+        definitions = self._definitions.setdefault(variable, {})
+        passed: dict[HirBlock, None] = {}
+        while block not in definitions and block in self._sealed and len(block.predecessors) == 1:
+            if block in passed:  # a loop that nothing enters
+                break
+            passed[block] = None
+            block = block.predecessors[0]
+        value: HirInstr
+        if block in definitions:
+            value = self._final(definitions[block])
+        elif block not in self._sealed:
+            value = self._new_phi(variable, block, location)
+            self._incomplete.setdefault(block, {})[variable] = value
+        elif len(block.predecessors) > 1:
+            value = self._new_phi(variable, block, location)
+            opened.append(value)
         else:
-            definitions[block] = self._add_operands(variable, definitions[block])
-        return None
+            value = HirInstr("undef", [], {"variable": variable}, location, block)
+            block.instructions.insert(0, value)
+        definitions[block] = value
+        definitions.update(dict.fromkeys(passed, value))
+        return value
+
+    def _complete(self, variable: str, opened: list[HirInstr]) -> None:
+        """Gives phis their operands. A list in place of recursion: hundreds of branches are hundreds of joins deep."""
+        while opened:
+            phi = opened.pop()
+            assert phi.block is not None
+            for predecessor in phi.block.predecessors:
+                operand = self._find(variable, predecessor, phi.location, opened)
+                phi.operands.append(operand)
+                if operand.op == "phi":
+                    self._phi_users.setdefault(operand, []).append(phi)
+            self._simplify(phi)
 
     def _new_phi(self, variable: str, block: HirBlock, location: Location) -> HirInstr:
         phi = HirInstr("phi", [], {"variable": variable}, location, block)
         block.instructions.insert(0, phi)
         return phi
 
-    def _add_operands(self, variable: str, phi: HirInstr) -> HirInstr:
-        assert phi.block is not None
-        for predecessor in phi.block.predecessors:
-            operand = self._read(variable, predecessor, phi.location)
-            phi.operands.append(operand)
-            if operand.op == "phi":
-                self._phi_users.setdefault(operand, []).append(phi)
-        return self._simplify(phi)
+    def _simplify(self, phi: HirInstr) -> None:
+        """Replaces a phi that joins one value (and itself) by that value, and then those that join it likewise."""
+        pending = [phi]
+        while pending:
+            one = pending.pop()
+            same = None if one in self._replaced else self._only_operand(one)
+            if same is None:
+                continue
+            assert one.block is not None
+            self._replaced[one] = same
+            one.block.instructions.remove(one)
+            for user in self._phi_users.pop(one, []):
+                if same.op == "phi":
+                    self._phi_users.setdefault(same, []).append(user)
+                pending.append(user)
 
-    def _simplify(self, phi: HirInstr) -> HirInstr:
-        """Replaces a phi that joins one value (and itself) by that value."""
+    def _only_operand(self, phi: HirInstr) -> HirInstr | None:
+        """What all operands of a phi are, itself not counted; None where they differ."""
         same: HirInstr | None = None
         for operand in phi.operands:
             assert operand is not None
@@ -144,19 +154,9 @@ class SsaBuilder:
             if operand is same or operand is phi:
                 continue
             if same is not None:
-                return phi
+                return None
             same = operand
-        if same is None:
-            return phi
-        assert phi.block is not None
-        self._replaced[phi] = same
-        phi.block.instructions.remove(phi)
-        for user in self._phi_users.pop(phi, []):
-            if user not in self._replaced and user.block is not None and user.block in self._sealed:
-                if same.op == "phi":
-                    self._phi_users.setdefault(same, []).append(user)
-                self._simplify(user)
-        return self._final(same)
+        return same
 
     def _final(self, value: HirInstr) -> HirInstr:
         while value in self._replaced:
