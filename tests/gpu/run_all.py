@@ -82,7 +82,15 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
         ),
         "tests": ([machine.full, "-m", "pytest", *PYTEST, CHECKOUT / "tests"], checkout, 180),
         "host_tests": (
-            [sys.executable, "-m", "pytest", *PYTEST, "-p", "no:cacheprovider", CHECKOUT / "tests" / "runtime" / "test_on_gpu.py"],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                *PYTEST,
+                "-p",
+                "no:cacheprovider",
+                CHECKOUT / "tests" / "runtime" / "test_on_gpu.py",
+            ],
             machine.environment(PYTHONPATH=os.pathsep.join([str(CHECKOUT), machine.host_path])),
             120,
         ),
