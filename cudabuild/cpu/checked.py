@@ -53,6 +53,7 @@ class CheckedDialect(HostDialect):
 
     definitions = DECLARATIONS
     device_parameters = ("ptr %block", *HostDialect.device_parameters)
+    splits_guards = False
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from cudabuild.backend.text import Operand, constant_global
 from cudabuild.cpu import warp_ops
 from cudabuild.cpu.abi import BLOCK, WARP, Slot, Wait
 from cudabuild.cpu.faults import Condition, make_condition
+from cudabuild.cpu.guards import find_guard
 from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.math import emit_math
 from cudabuild.cpu.printing import emit_print
@@ -80,6 +81,8 @@ class HostDialect(Dialect):
     """
 
     name = "host"
+    #: Whether threads that a guard at the kernel's beginning sends away need not begin (``guards.py``).
+    splits_guards = True
     #: LLVM text that the module needs besides the schedule.
     definitions = ""
     plan: Plan
@@ -148,6 +151,7 @@ class HostDialect(Dialect):
     def close_kernel(self, emitter: FunctionEmitter) -> None:
         self.plan = dataclasses.replace(self.plan, conditions=tuple(self._conditions))
         if not self.coroutine:
+            self._emit_guard(emitter)
             return
         text = emitter.text
         text.start("final")
@@ -156,6 +160,14 @@ class HostDialect(Dialect):
         text.start("suspend")
         text.do("call void @llvm.coro.end(ptr %coro.handle, i1 false, token none)")
         text.end("ret ptr %coro.handle")
+
+    def _emit_guard(self, emitter: FunctionEmitter) -> None:
+        guard = find_guard(emitter.function, emitter.ranges) if self.splits_guards else None
+        if guard is not None and "division" not in self.checks:  # what the guard computes would be checked twice
+            name = f"{self.plan.symbol}.guard"
+            emitter.module.device_names[guard] = name
+            type(emitter)(emitter.module, guard).run_device()
+            self.plan = dataclasses.replace(self.plan, guard=name)
 
     def leave_block(self, emitter: FunctionEmitter) -> None:
         """Looks up from the work in a loop that may never end (``loops.py``)."""

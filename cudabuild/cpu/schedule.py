@@ -53,6 +53,8 @@ class Plan:
         static_shared: bytes of static shared memory; None if the kernel uses no shared memory, dynamic neither.
         guarded: whether the kernel checks something. Its body then takes the block (as a loop too) and ``i1 %trusted``.
         conditions: where all hold at launch, ``%trusted`` is true.
+        guard: the name of the kernel's guard (``guards.py``), "" for none. It takes what a device function takes, then
+            the arguments.
     """
 
     symbol: str
@@ -63,6 +65,7 @@ class Plan:
     static_shared: int | None
     guarded: bool = False
     conditions: tuple[Condition, ...] = ()
+    guard: str = ""
 
     @property
     def body_parameters(self) -> list[str]:
@@ -106,7 +109,8 @@ def format_schedule(plan: Plan) -> str:
     else:
         start = f"  call void @{plan.body}({', '.join(plan.body_parameters)})\n  br label %x.end"
         resume = ""
-    threads = Template(schedule_text.THREADS).substitute(start=start)
+    row = _guarded_row(plan) if plan.guard else Template(schedule_text.ROW).substitute(start=start)
+    threads = Template(schedule_text.THREADS).substitute(row=row)
     parts = [schedule_text.DECLARATIONS]
     if plan.conditions and not plan.coroutine:
         parameters = ", ".join(plan.block_parameters)
@@ -130,6 +134,25 @@ def format_schedule(plan: Plan) -> str:
     entry = schedule_text.TURNS if plan.takes_turns else schedule_text.ENTRY
     parts.append(Template(entry).safe_substitute(pieces))
     return Template("\n".join(parts)).substitute(TEXT_CONSTANTS)
+
+
+def _guarded_row(plan: Plan) -> str:
+    block = ["ptr %block"] if plan.guarded else []
+    uniform = [f"{BLOCK[name].type} %{name}" for name in UNIFORM]
+    arguments = [f"{type} %{name}" for name, type, _ in plan.arguments]
+
+    def operands(x: str, thread: str) -> str:
+        own = [f"i32 %{name}" for name in (x, "tid.y", "tid.z", thread)]
+        return ", ".join([*block, *uniform, *own, *arguments])
+
+    return Template(schedule_text.GUARDED_ROW).substitute(
+        guard=plan.guard,
+        body=plan.body,
+        low=operands("low.x", "low.thread"),
+        high=operands("high.x", "high.thread"),
+        all=operands("tid.x", "thread"),
+        run=", ".join(plan.body_parameters),
+    )
 
 
 def _trust(plan: Plan) -> str:

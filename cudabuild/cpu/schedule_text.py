@@ -7,7 +7,19 @@ These parts are compiled with each kernel and call ``library.py``. ``$launch_x``
 
 from __future__ import annotations
 
-__all__ = ["BLOCK", "COROUTINE", "DECLARATIONS", "EITHER", "ENTRY", "ROUNDS", "START", "THREADS", "TURNS"]
+__all__ = [
+    "BLOCK",
+    "COROUTINE",
+    "DECLARATIONS",
+    "EITHER",
+    "ENTRY",
+    "GUARDED_ROW",
+    "ROUNDS",
+    "ROW",
+    "START",
+    "THREADS",
+    "TURNS",
+]
 
 #: Functions of the library that every kernel uses.
 DECLARATIONS = """
@@ -85,15 +97,7 @@ y:
   %tid.y = phi i32 [ 0, %z ], [ %y.next, %x.done ]
   %row = add nuw nsw i32 %row.z, %tid.y
   %row.thread = mul nuw nsw i32 %row, %ntid.x
-  br label %x
-x:
-  %tid.x = phi i32 [ 0, %y ], [ %x.next, %x.end ]
-  %thread = add nuw nsw i32 %row.thread, %tid.x
-$start
-x.end:
-  %x.next = add nuw nsw i32 %tid.x, 1
-  %x.last = icmp eq i32 %x.next, %ntid.x
-  br i1 %x.last, label %x.done, label %x
+$row
 x.done:
   %y.next = add nuw nsw i32 %tid.y, 1
   %y.last = icmp eq i32 %y.next, %ntid.y
@@ -102,6 +106,56 @@ y.end:
   %z.next = add nuw nsw i32 %tid.z, 1
   %z.last = icmp eq i32 %z.next, %ntid.z
   br i1 %z.last, label %z.end, label %z"""
+
+#: The loop over x of every thread of a row.
+ROW = """  br label %x
+x:
+  %tid.x = phi i32 [ 0, %y ], [ %x.next, %x.end ]
+  %thread = add nuw nsw i32 %row.thread, %tid.x
+$start
+x.end:
+  %x.next = add nuw nsw i32 %tid.x, 1
+  %x.last = icmp eq i32 %x.next, %ntid.x
+  br i1 %x.last, label %x.done, label %x"""
+
+#: The loop over x where the kernel begins with a guard: from the first thread that passes it to the last.
+GUARDED_ROW = """  br label %low
+low:
+  %low.x = phi i32 [ 0, %y ], [ %low.next, %low.step ]
+  %low.in = icmp ult i32 %low.x, %ntid.x
+  br i1 %low.in, label %low.test, label %x.done
+low.test:
+  %low.thread = add nuw nsw i32 %row.thread, %low.x
+  %low.guard = call i1 @$guard($low)
+  br i1 %low.guard, label %low.found, label %low.step
+low.step:
+  %low.next = add nuw nsw i32 %low.x, 1
+  br label %low
+low.found:
+  %high.start = sub nuw nsw i32 %ntid.x, 1
+  br label %high
+high:
+  %high.x = phi i32 [ %high.start, %low.found ], [ %high.next, %high.step ]
+  %high.thread = add nuw nsw i32 %row.thread, %high.x
+  %high.guard = call i1 @$guard($high)
+  br i1 %high.guard, label %high.found, label %high.step
+high.step:
+  %high.next = sub nuw nsw i32 %high.x, 1
+  br label %high
+high.found:
+  %order = icmp ule i32 %low.x, %high.x
+  call void @llvm.assume(i1 %order)
+  %all.end = add nuw nsw i32 %high.x, 1
+  br label %all
+all:
+  %tid.x = phi i32 [ %low.x, %high.found ], [ %all.next, %all ]
+  %thread = add nuw nsw i32 %row.thread, %tid.x
+  %all.guard = call i1 @$guard($all)
+  call void @llvm.assume(i1 %all.guard)
+  call void @$body($run)
+  %all.next = add nuw nsw i32 %tid.x, 1
+  %all.last = icmp eq i32 %all.next, %all.end
+  br i1 %all.last, label %x.done, label %all"""
 
 #: Makes one thread's coroutine; a null handle says that there was no memory for its frame.
 START = """  %handle = call ptr @$body($operands)
