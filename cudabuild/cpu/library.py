@@ -141,7 +141,30 @@ look:
   %last.at = getelementptr inbounds i8, ptr %block, i64 $block_last
   %last.old = load i64, ptr %last.at
   %left = icmp ult i64 %first.old, %last.old
-  br i1 %left, label %take, label %grab
+  br i1 %left, label %step, label %grab
+step:
+  %step.factor.at = getelementptr inbounds i8, ptr %launch, i64 $launch_order_factor
+  %step.factor = load i64, ptr %step.factor.at
+  %step.ordered = icmp eq i64 %step.factor, 0
+  %step.x.at = getelementptr inbounds i8, ptr %block, i64 $block_ctaid_x
+  %step.x = load i32, ptr %step.x.at
+  %step.x.next = add nuw nsw i32 %step.x, 1
+  %step.nx.at = getelementptr inbounds i8, ptr %launch, i64 $launch_nctaid_x
+  %step.nx = load i32, ptr %step.nx.at
+  %step.inside = icmp ult i32 %step.x.next, %step.nx
+  %step.near = and i1 %step.ordered, %step.inside
+  br i1 %step.near, label %near, label %take
+near:
+  store i32 %step.x.next, ptr %step.x.at
+  %near.number.to = getelementptr inbounds i8, ptr %block, i64 $block_number
+  store i64 %first.old, ptr %near.number.to
+  %near.next = add nuw i64 %first.old, 1
+  store i64 %near.next, ptr %first.at
+  %near.frames.at = getelementptr inbounds i8, ptr %block, i64 $block_frames
+  %near.frames = load ptr, ptr %near.frames.at
+  %near.top.at = getelementptr inbounds i8, ptr %block, i64 $block_top
+  store ptr %near.frames, ptr %near.top.at
+  ret i1 true
 grab:
   %chunk.at = getelementptr inbounds i8, ptr %launch, i64 $launch_chunk
   %chunk = load i64, ptr %chunk.at
@@ -157,7 +180,7 @@ claim:
   store i64 %last.new, ptr %last.at
   br label %take
 take:
-  %turn = phi i64 [ %first.old, %look ], [ %first.new, %claim ]
+  %turn = phi i64 [ %first.old, %step ], [ %first.new, %claim ]
   %turn.next = add i64 %turn, 1
   store i64 %turn.next, ptr %first.at
   %factor.at = getelementptr inbounds i8, ptr %launch, i64 $launch_order_factor
