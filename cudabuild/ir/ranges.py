@@ -303,8 +303,6 @@ class Analysis:
         if result.op == "neg":
             return -interval[1], -interval[0]
         a, b = (canonical.get(v, v) for v in result.operands)
-        if a is b:
-            return None
         other = self.ranges.get(b if operand is a else a)
         if other is None:
             return None
