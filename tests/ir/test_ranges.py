@@ -675,10 +675,9 @@ def test_a_count_carried_over_from_the_turn_before() -> None:
     assert ranges.of(values["rest"])[0] < 0, "the size now has nothing to do with the count"
 
 
-def test_a_loop_of_one_turn_more_than_the_range_has() -> None:
-    text = steps("const value=0", "const value=7").replace(
-        "predicate=lt\n  branch %more", "predicate=le\n  branch %more"
-    )
+@pytest.mark.parametrize("step", ["const value=7", "gridsize axis=0"])
+def test_a_loop_of_one_turn_more_than_the_range_has(step: str) -> None:
+    text = steps("const value=0", step).replace("predicate=lt\n  branch %more", "predicate=le\n  branch %more")
     ranges, values, _ = ranges_of(text)
     assert ranges.of(values["i"])[1] >= ((I32 - 1) // 7 + 1) * 7
 
