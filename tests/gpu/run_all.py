@@ -94,6 +94,11 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             machine.environment(PYTHONPATH=os.pathsep.join([str(CHECKOUT), machine.host_path])),
             120,
         ),
+        "sanitizer": (
+            [machine.full, EXPERIMENTS / "planted_faults.py", "--quick", "--sanitizer", "compute-sanitizer"],
+            checkout,
+            120,
+        ),
         "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
