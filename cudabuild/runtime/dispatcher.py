@@ -10,6 +10,7 @@ it to the device, launch, and put a generated launcher into the table.
 from __future__ import annotations
 
 from time import perf_counter
+from types import FunctionType
 
 from cudabuild import config
 from cudabuild.errors import LaunchError
@@ -126,16 +127,17 @@ class Dispatcher:
             raise LaunchError(f"{self.__qualname__}: {error}") from None
         # Only numbers are remembered: a key with a stream object would keep the stream alive.
         exact = (configuration.grid, configuration.block, configuration.stream, configuration.shared)
-        owned = configuration.stream_owner is not None and not isinstance(configuration.stream_owner, int)
-        launch = None if owned else self._configured.get(exact)
+        owner, configuration.stream_owner = configuration.stream_owner, None
+        launch = self._configured.get(exact)
         if launch is None:
             launch = _make_front(self, configuration)
-        if not owned:
             if len(self._configured) >= _MOST_CONFIGURATIONS:
                 self._configured.clear()
             self._configured[exact] = launch
-            if _is_plain(key):
-                self._configured[key] = launch
+        if owner is not None and not isinstance(owner, int):
+            return _hold(launch, owner)
+        if _is_plain(key):
+            self._configured[key] = launch
         return launch
 
     def forall(self, n: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
@@ -363,6 +365,15 @@ def _is_plain(key: Any) -> bool:
 
 #: Source of a front function's factory -> the factory.
 _fronts: dict[str, Callable[..., tuple[Callable[..., None], Callable[..., None]]]] = {}
+
+
+def _hold(launch: Callable[..., None], stream: Any) -> Callable[..., None]:
+    """The same front, and with it the stream: whoever keeps the configuration of a stream object keeps the stream."""
+    front: Any = launch
+    held = FunctionType(front.__code__, front.__globals__, front.__name__, front.__defaults__, front.__closure__)
+    held.__qualname__ = front.__qualname__
+    held.stream = stream  # type: ignore[attr-defined]
+    return held
 
 
 def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callable[..., None]:

@@ -75,6 +75,16 @@ class TestConfiguration:
         kept(1)
         assert host.fake.launches[-1].stream == 6
 
+    def test_of_a_stream_object_launches_fast_the_next_time(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Stream:
+            cuda_stream = 7
+
+        kernel = host.kernel("int32", "n")
+        kernel[1, 1, Stream()](1)
+        monkeypatch.setattr(kernel, "_launch", lambda *ignored: pytest.fail("the careful path"))
+        kernel[1, 1, Stream()](2)
+        assert [launch.stream for launch in host.fake.launches] == [7, 7]
+
     def test_many_are_forgotten(self, host: Host) -> None:
         kernel = host.kernel("int32", "n")
         for n in range(1, 1000):
