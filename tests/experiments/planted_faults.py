@@ -40,10 +40,10 @@ __all__ = ["main"]
 
 CHECKS = "bounds races barriers uninit"
 
-#: What compute-sanitizer looks for with which tool: kernels whose fault is in shared memory or at a barrier.
+#: What compute-sanitizer looks for with which tool: kernels whose fault is in shared memory or at a barrier. Not
+#: ``barrier_in_loop``: on an H200 it never ends, under compute-sanitizer's synccheck as well.
 COUNTERPARTS = {
-    "tiled_product": "racecheck", "reduction": "racecheck",
-    "barrier_under_if": "synccheck", "two_barriers": "synccheck", "barrier_in_loop": "synccheck",
+    "tiled_product": "racecheck", "reduction": "racecheck", "barrier_under_if": "synccheck", "two_barriers": "synccheck",
 }  # fmt: skip
 
 #: Tests of tests/devices whose kernels do race: a compare-and-swap loop that begins with a plain read, and blocks or
