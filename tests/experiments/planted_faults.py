@@ -43,8 +43,11 @@ CHECKS = "bounds races barriers uninit"
 #: What compute-sanitizer looks for with which tool: kernels whose fault is in shared memory or at a barrier. Not
 #: ``barrier_in_loop``: on an H200 it never ends, under compute-sanitizer's synccheck as well.
 COUNTERPARTS = {
-    "tiled_product": "racecheck", "reduction": "racecheck", "barrier_under_if": "synccheck", "two_barriers": "synccheck",
-}  # fmt: skip
+    "tiled_product": "racecheck",
+    "reduction": "racecheck",
+    "barrier_under_if": "synccheck",
+    "two_barriers": "synccheck",
+}
 
 #: Tests of tests/devices whose kernels do race: a compare-and-swap loop that begins with a plain read, and blocks or
 #: threads that write the same value to the same place.
