@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import linecache
+
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import Diagnostic
 from cudabuild.frontend import impl
@@ -57,7 +59,32 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     function = Function(hir.name, params, none, [], not definition.is_device, hir.location)
     inference.lower(function)
     verify_function(function)
+    _refuse_recursive_waits(function)
     return function
+
+
+def _refuse_recursive_waits(function: Function) -> None:
+    """Where threads wait for one another is inlined into the kernel, for a thread's whole state to be in one place."""
+    found = []
+    for caller in (function, *function.callees):
+        for instr in caller.instructions():
+            callee = instr.attrs["callee"] if instr.op == "call" else None
+            if callee is None or not callee.synchronises or (callee is not caller and caller not in callee.callees):
+                continue
+            where = instr.location
+            assert where is not None
+            found.append(
+                Diagnostic(
+                    "a recursive function waits for other threads",
+                    where,
+                    linecache.getline(where.file, where.line).rstrip(),
+                    kernel=caller.name,
+                    found=f"a call of {callee.name!r} that leads back to it, past a barrier or warp operation",
+                    expected="barriers and warp operations outside recursive functions",
+                    do="write the recursion as a loop, or take the barrier out of it",
+                )
+            )
+    raise_diagnostics(found)
 
 
 def _refuse_keyword_only(sink: DiagnosticSink) -> None:

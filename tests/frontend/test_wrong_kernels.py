@@ -48,6 +48,7 @@ WRONG = {
     "writes_captured_array": "float64[::1]",
     "mistake_in_helper": "float32[::1]",
     "several_mistakes": "float32[::1], int",
+    "recursive_barrier": "int64[::1]",
     "wrong_keyword": "float32[::1]",
     "shuffles_bytes": "int8[::1]",
     "matches_flags": "int32[::1]",

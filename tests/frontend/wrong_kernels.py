@@ -149,6 +149,18 @@ def several_mistakes(x, n):
     x[n] = int32(1, 2)
 
 
+def waits_and_recurs(n):
+    if n <= 1:
+        return 1
+    cuda.syncthreads()
+    return n * waits_and_recurs(n - 1)
+
+
+def recursive_barrier(x):
+    i = cuda.grid(1)
+    x[i] = waits_and_recurs(x[i])
+
+
 def wrong_keyword(x):
     tile = cuda.shared.array(shape=TILE, dtpe=float32)
     tile[0] = x[0]
