@@ -129,6 +129,33 @@ def test_second_launch_is_generated_code(host: Host, monkeypatch: pytest.MonkeyP
     assert first == second
 
 
+@pytest.mark.parametrize("spec", ["float32[:]", "float32[::1]"])
+def test_four_entries_without_a_version_are_read_in_full(host: Host, spec: str) -> None:
+    """The fourth entry may be the strides: what was launched before, and lay in order, says nothing of it."""
+    seen: list[tuple[Any, ...]] = []
+    kernel = host.kernel(spec, "x", lambda *values: seen.append(values))
+    launch = kernel[1, 32]
+    memory = np.zeros(64, np.float32)
+
+    def without_version(array: Any, strides: Any) -> DeviceArray:
+        made = DeviceArray(array)
+        whole = made.__cuda_array_interface__
+        made.__cuda_array_interface__ = {name: whole[name] for name in ("shape", "typestr", "data")}
+        made.__cuda_array_interface__["strides"] = strides
+        return made
+
+    for _ in range(3):  # carefully, then by the generated launcher
+        launch(without_version(memory[:8], None))
+    spread = without_version(memory[::8], (32,))
+    if spec == "float32[::1]":
+        with pytest.raises(LaunchError):
+            launch(spread)
+        assert len(seen) == 3
+    else:
+        launch(spread)
+        assert [values[-1] for values in seen] == [4, 4, 4, 32]
+
+
 def test_block_matches_a_c_structure(host: Host) -> None:
     kernel = host.kernel("int8, float64[:, :], Tuple(bool, int, float16), uint16", "a, b, c, d")
     array = DeviceArray(np.zeros((4, 6))[::2, ::3])
