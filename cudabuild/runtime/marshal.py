@@ -289,8 +289,8 @@ class _Writer:
             self.lines.append("if r: break")
         elif "W" in self.rivals:
             self.lines.append("if not r: break")
-        # Three entries were read just now; where the version is the only other one, there are no strides, mask or stream.
-        # The version is looked for: producers that leave it out have something else in its place.
+        # Three entries were read just now: where the version is the only other one, there are no strides, mask or
+        # stream. The version is looked for: a producer that leaves it out has something else in its place.
         least = 'if len(c) == 4 and "version" in c: '
         packed = f"({', '.join(self._steps(kind, extents))},)" if kind.ndim else "()"
         rest = ['if "mask" in c: break', 's = c.get("strides")']
