@@ -106,8 +106,8 @@ class Case:
 class Numba:
     """numba in a process of its own."""
 
-    def __init__(self, python: str, cores: int) -> None:
-        environment = {**os.environ, "NUMBA_NUM_THREADS": str(cores), "PYTHONPATH": ""}
+    def __init__(self, python: str, path: str, cores: int) -> None:
+        environment = {**os.environ, "NUMBA_NUM_THREADS": str(cores), "PYTHONPATH": path}
         command = [python, str(HERE / "cpu_numba.py")]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -255,13 +255,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cores", type=int, default=0, help="0 for all")
     parser.add_argument("--numba-python", default="", help="an interpreter that has numba")
+    parser.add_argument("--numba-path", default="", help="where that interpreter finds a NumPy that its numba takes")
     parser.add_argument("--out", type=Path, help="also write the rows as JSON")
     options = parser.parse_args(arguments)
     if options.cores and hasattr(os, "sched_setaffinity"):  # before the device starts its workers
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     from cudabuild.cpu.workers import core_count
 
-    numba = Numba(options.numba_python, core_count()) if options.numba_python else None
+    numba = Numba(options.numba_python, options.numba_path, core_count()) if options.numba_python else None
     cases = [case for checks, value in CHECKS.items() for case in make_cases(checks, value)]
     cases += make_references(numba)
     for case in cases:

@@ -115,6 +115,19 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             plain,
             120,
         ),
+        **{
+            f"cpu_speed_{cores}": (
+                [
+                    sys.executable,
+                    BENCHMARKS / "bench_cpu_speed.py",
+                    *("--cores", str(cores), "--numba-python", sys.executable, "--numba-path", machine.numpy_path),
+                    *("--out", out / f"cpu_speed_{cores}.json"),
+                ],
+                host,
+                120,
+            )
+            for cores in (1, 2)
+        },
         "sass": ([machine.lean, BENCHMARKS / "bench_sass.py", "--out", out / "sass.json"], plain, 150),
     }
 
