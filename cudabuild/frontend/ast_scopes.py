@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be told of a function's syntax tree before any HIR is made: the names that it binds, and which of its
+expressions are cheap."""
+
+from __future__ import annotations
+
+import ast
+
+__all__ = ["is_cheap", "local_names", "stored_names"]
+
+
+def is_cheap(node: ast.expr) -> bool:
+    """True for an expression that costs an instruction or two and can neither fail nor have an effect.
+
+    Such a right-hand side of ``and``/``or`` is evaluated without a branch, so that the loads of both sides' operands
+    overlap. Array elements and calls stay behind the branch that guards them.
+    """
+    if isinstance(node, (ast.Name, ast.Constant)):
+        return not (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("size", "ndim", "x", "y", "z") and isinstance(node.value, ast.Name)
+    if isinstance(node, ast.Subscript):
+        return (
+            isinstance(node.value, ast.Attribute)
+            and node.value.attr == "shape"
+            and isinstance(node.value.value, ast.Name)
+            and isinstance(node.slice, ast.Constant)
+        )
+    if isinstance(node, ast.UnaryOp):
+        return is_cheap(node.operand)
+    if isinstance(node, ast.BinOp):
+        simple = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor))
+        return simple and is_cheap(node.left) and is_cheap(node.right)
+    if isinstance(node, ast.Compare):
+        ordered = not any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)
+        return ordered and is_cheap(node.left) and all(map(is_cheap, node.comparators))
+    if isinstance(node, ast.BoolOp):
+        return all(map(is_cheap, node.values))
+    return False
+
+
+def local_names(tree: ast.FunctionDef) -> set[str]:
+    """The names that are local by Python's rule: parameters, and whatever the body binds."""
+    arguments = tree.args
+    names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    names |= {star.arg for star in (arguments.vararg, arguments.kwarg) if star is not None}
+    for statement in tree.body:
+        names |= stored_names(statement)
+    return names
+
+
+def stored_names(node: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
+            names.add(child.id)
+        elif isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            names.add(child.name)
+        elif isinstance(child, ast.alias):
+            names.add((child.asname or child.name).split(".")[0])
+        elif isinstance(child, ast.ExceptHandler) and child.name:
+            names.add(child.name)
+    return names
