@@ -2,12 +2,14 @@
 """Signatures: the argument types of an overload, and the text they are written as.
 
 ``"float32, float32[::1]"``, ``"void(f4, f4[:])"``, a tuple of types, or a list of any of these. A template names type
-variables: ``"T, T[::1]"`` with ``T=(float32, float64)`` stands for two signatures.
+variables: ``"T, T[::1]"`` with ``T=(float32, float64)`` stands for two signatures. A record, or a text (``S8``), is
+passed as an array without axes: as an argument, ``Record(x: float32 at 0; 4)`` is ``Record(x: float32 at 0; 4)[]``.
 """
 
 from __future__ import annotations
 
 from cudabuild.errors import SignatureError
+from cudabuild.types.record import CharSeq, DateTime, Member, Record, TimeDelta
 from cudabuild.types.type import Array, NoneType, Scalar, Tuple, Type, none, scalar_by_name, scalar_names
 
 TYPE_CHECKING = False
@@ -55,9 +57,9 @@ def parse_signatures(spec: Any, variables: Variables | None = None) -> list[Sign
             for binding in _bindings(_used(item, variables or {})):
                 found[parse_signature(item, binding)] = None
         elif isinstance(item, tuple) and all(isinstance(part, Type) for part in item):
-            found[item] = None
+            found[tuple(map(_as_argument, item))] = None
         elif isinstance(item, Type):
-            found[(item,)] = None
+            found[(_as_argument(item),)] = None
         else:
             raise SignatureError(
                 repr(item),
@@ -66,6 +68,13 @@ def parse_signatures(spec: Any, variables: Variables | None = None) -> list[Sign
                 expected="a string such as 'float32, float32[::1]', a tuple of cudabuild types, or a list of these",
             )
     return list(found)
+
+
+def _as_argument(kind: Type) -> Type:
+    """How a value of the type is passed: in memory, if it does not fit a register."""
+    if isinstance(kind, (Record, CharSeq)):
+        return Array(kind, 0, "C")
+    return kind
 
 
 def _used(text: str, variables: Variables) -> dict[str, Sequence[Type]]:
@@ -101,14 +110,14 @@ class _Parser:
             self.at += 1
             types = self._types(")")
             self._expect(")")
-        elif word and self._peek() == "(" and word not in ("Tuple", "UniTuple"):
+        elif word and self._peek() == "(" and word not in ("Tuple", "UniTuple", "Record"):
             raise self._error(start, f"{word}(…)", "void(…): a kernel returns nothing")
         else:
             self.at = start
             types = self._types("")
         if self._skip() < len(self.text):
             raise self._error(self.at, repr(self.text[self.at :]), "',' or the end of the signature")
-        return tuple(types)
+        return tuple(map(_as_argument, types))
 
     def _types(self, end: str) -> list[Type]:
         types: list[Type] = []
@@ -123,14 +132,17 @@ class _Parser:
     def _type(self) -> Type:
         start = self._skip()
         word = self._word()
-        readonly = word == "const"
+        readonly, packed = word == "const", 0
         if readonly:
-            self._skip()
-            start = self.at
+            start = self._skip()
+            word = self._word()
+        if word.startswith("packed") and word[6:].isdigit():
+            packed = int(word[6:])
+            start = self._skip()
             word = self._word()
         if word in ("Tuple", "UniTuple") and self._peek() == "(":
             return self._tuple(word)
-        base: Type | None = self.variables.get(word) or scalar_by_name(word)
+        base: Type | None = self.variables.get(word) or scalar_by_name(word) or self._element(word)
         if word in ("void", "none"):
             base = none
         if base is None:
@@ -140,14 +152,89 @@ class _Parser:
         if isinstance(base, NoneType):
             raise self._error(start, repr(word), "an argument type; a kernel without arguments is 'void()'")
         if self._peek() != "[":
-            if readonly:
-                raise self._error(start, f"'const {word}'", "an array type after 'const', such as 'const float32[::1]'")
+            if readonly or packed:
+                what = "const" if readonly else f"packed{packed}"
+                expected = f"an array type after '{what}', such as '{what} float32[::1]'"
+                raise self._error(start, f"'{what} {word}'", expected)
             return base
         if not isinstance(base, Scalar):
             raise self._error(self.at, "'['", f"no dimensions: {base.name} is not a scalar type")
-        return self._array(base, readonly)
+        return self._array(base, readonly, packed)
 
-    def _array(self, dtype: Scalar, readonly: bool) -> Array:
+    def _element(self, word: str) -> Scalar | None:
+        """The types that are more than a word: records, texts, times."""
+        if word == "Record" and self._peek() == "(":
+            return self._record()
+        if word[:1] in ("S", "U") and word[1:].isdigit() and int(word[1:]) > 0:
+            return CharSeq(int(word[1:]), word[0] == "U")
+        kind = {"datetime64": DateTime, "M8": DateTime, "timedelta64": TimeDelta, "m8": TimeDelta}.get(word)
+        if kind is None:
+            return None
+        at = self._skip()
+        unit = self.text[at + 1 : self.text.find("]", at)] if self.text[at : at + 1] == "[" else ""
+        if not unit or not unit.isalnum() or unit.isdigit():
+            return kind("")
+        self.at = at + len(unit) + 2
+        return kind(unit)
+
+    def _record(self) -> Record:
+        self.at += 1
+        members: list[Member] = []
+        while self._peek() != ";" or members:
+            name = self._name()
+            self._expect(":")
+            at = self._skip()
+            dtype = self._member_type()
+            shape = self._extents()
+            if not isinstance(dtype, Scalar):
+                raise self._error(at, repr(self.text[at : self.at]), "the type of a number, a text, a time or a record")
+            if self._word() != "at":
+                raise self._error(self.at, "no offset", "'at' and the member's offset in bytes")
+            members.append(Member(name, dtype, self._number(), shape))
+            if self._peek() != ",":
+                break
+            self.at += 1
+        self._expect(";")
+        size = self._number()
+        self._expect(")")
+        return Record(members, size)
+
+    def _member_type(self) -> Type | None:
+        word = self._word()
+        return self.variables.get(word) or scalar_by_name(word) or self._element(word)
+
+    def _name(self) -> str:
+        """A member's name: an identifier, or any text between quotes, with Python's escapes."""
+        at = self._skip()
+        if self.text[at : at + 1] != "'":
+            word = self._word()
+            if not word:
+                raise self._error(at, repr(self._peek()), "the name of a member")
+            return word
+        end = self.text.find("'", at + 1)
+        if end < 0:
+            raise self._error(at, "a quote without an end", '"\'"')
+        self.at = end + 1
+        return self.text[at + 1 : end].encode("ascii", "backslashreplace").decode("unicode_escape")
+
+    def _extents(self) -> tuple[int, ...]:
+        if self._peek() != "[":
+            return ()
+        extents = []
+        while self._peek() in ("[", ","):
+            self.at += 1
+            extents.append(self._number())
+        self._expect("]")
+        return tuple(extents)
+
+    def _number(self) -> int:
+        at = self._skip()
+        word = self._word()
+        if not word.isdigit():
+            raise self._error(at, repr(word or self._peek()), "a number")
+        return int(word)
+
+    def _array(self, dtype: Scalar, readonly: bool, packed: int) -> Array:
         start = self.at
         self.at += 1
         dims: list[slice] = []
@@ -172,7 +259,7 @@ class _Parser:
             array = Array.from_subscript(dtype, tuple(dims))
         except TypeError as error:
             raise self._error(start, repr(self.text[start : self.at]), str(error)) from None
-        return array.with_(readonly=True) if readonly else array
+        return array.with_(readonly=readonly, packed=packed) if readonly or packed else array
 
     def _tuple(self, word: str) -> Tuple:
         self.at += 1
@@ -187,7 +274,7 @@ class _Parser:
                 raise self._error(at, repr(count), "the number of elements")
             elements = [element] * int(count)
         self._expect(")")
-        return Tuple(elements)
+        return Tuple(map(_as_argument, elements))
 
     def _skip(self) -> int:
         while self.at < len(self.text) and self.text[self.at].isspace():

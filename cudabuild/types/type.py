@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Array",
+    "BrainFloat",
     "Boolean",
+    "Complex",
     "Float",
     "Integer",
     "NoneType",
     "Scalar",
     "Tuple",
     "Type",
+    "WeakComplex",
     "WeakFloat",
     "WeakInteger",
+    "bfloat16",
     "bool_",
+    "complex64",
+    "complex128",
     "float16",
     "float32",
     "float64",
@@ -40,6 +46,7 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "weak_complex",
     "weak_float",
     "weak_int",
 ]
@@ -72,6 +79,11 @@ class Scalar(Type):
         super().__init__(name)
         self.size = size
 
+    @property
+    def alignment(self) -> int:
+        """The bytes that addresses of such values in memory are a multiple of."""
+        return self.size
+
     def __getitem__(self, dims: Any) -> Array:
         """``float32[:, ::1]``: the array type with these elements; ``::1`` marks the contiguous axis."""
         return Array.from_subscript(self, dims)
@@ -84,7 +96,7 @@ class Scalar(Type):
             )
         import numpy
 
-        scalar: Any = {"bool": numpy.bool_, "int": int, "float": float}.get(self.name)
+        scalar: Any = {"bool": numpy.bool_, "int": int, "float": float, "complex": complex}.get(self.name)
         return (scalar or getattr(numpy, self.name))(*args)
 
 
@@ -123,6 +135,43 @@ class Float(Scalar):
         return (Float, (self.bits,))
 
 
+class BrainFloat(Float):
+    """A float32 cut to its upper 16 bits: 8 bits of exponent, 7 of fraction."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(16)
+        self.name = "bfloat16"
+
+    def __call__(self, *args: Any) -> Any:
+        """``bfloat16(x)`` on the host: ml_dtypes' scalar, where that package is imported already or can be."""
+        if args and all(isinstance(arg, Type) for arg in args):
+            return super().__call__(*args)
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError("NumPy has no bfloat16 of its own: install ml_dtypes, or use float32 on the host") from None
+        return ml_dtypes.bfloat16(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (BrainFloat, ())
+
+
+class Complex(Scalar):
+    """A complex number of ``bits`` bits: two floats of half as many, the real part first in memory."""
+
+    __slots__ = ("bits", "part")
+
+    def __init__(self, bits: int) -> None:
+        super().__init__(f"complex{bits}", bits // 8)
+        self.bits = bits
+        self.part: Float = Float(bits // 2)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Complex, (self.bits,))
+
+
 class WeakInteger(Integer):
     """A Python ``int``: takes the type of the typed number it meets; an int64 when it meets none."""
 
@@ -149,6 +198,20 @@ class WeakFloat(Float):
         return (WeakFloat, ())
 
 
+class WeakComplex(Complex):
+    """A Python ``complex``: its parts take the floating type they meet; a complex128 when they meet none."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(128)
+        self.name = "complex"
+        self.part = WeakFloat()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (WeakComplex, ())
+
+
 class NoneType(Type):
     __slots__ = ()
 
@@ -172,6 +235,15 @@ class Tuple(Type):
         self.elements = tuple(elements)
         super().__init__(f"Tuple({', '.join(e.name for e in self.elements)})")
 
+    @property
+    def label(self) -> str:
+        """What tells it from other tuple types, the elements' types aside; "" for a plain tuple."""
+        return ""
+
+    def with_elements(self, elements: Iterable[Type]) -> Tuple:
+        """This type with other types of its elements."""
+        return Tuple(elements)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Tuple, (self.elements,))
 
@@ -181,12 +253,22 @@ class Array(Type):
 
     ``layout`` is ``"C"`` (last axis contiguous, no strides passed), ``"F"`` (first axis contiguous) or ``"A"`` (byte
     strides at run time). A 0-d array has layout C. ``space`` is the CUDA address space of its memory: ``global``
-    for arguments, ``shared`` or ``local`` for arrays made in a kernel, ``generic`` where paths join.
+    for arguments, ``shared`` or ``local`` for arrays made in a kernel, ``generic`` where paths join. ``packed`` is 0
+    where elements are aligned as their type asks, else the bytes that their addresses are a multiple of: those of a
+    field of a packed record, for one.
     """
 
-    __slots__ = ("dtype", "layout", "ndim", "readonly", "space")
+    __slots__ = ("dtype", "layout", "ndim", "packed", "readonly", "space")
 
-    def __init__(self, dtype: Scalar, ndim: int, layout: str, readonly: bool = False, space: str = "global") -> None:
+    def __init__(
+        self,
+        dtype: Scalar,
+        ndim: int,
+        layout: str,
+        readonly: bool = False,
+        space: str = "global",
+        packed: int = 0,
+    ) -> None:
         if layout not in ("C", "F", "A"):
             raise ValueError(f"array layout {layout!r}: expected 'C', 'F' or 'A'")
         if ndim == 0 or (ndim == 1 and layout == "F"):
@@ -196,14 +278,20 @@ class Array(Type):
         self.layout = layout
         self.readonly = readonly
         self.space = space
+        self.packed = packed if packed < dtype.alignment else 0
         dims = [":"] * ndim
         if ndim and layout == "C":
             dims[-1] = "::1"
         elif ndim and layout == "F":
             dims[0] = "::1"
-        prefix = "const " if readonly else ""
+        prefix = ("const " if readonly else "") + (f"packed{self.packed} " if self.packed else "")
         suffix = "" if space == "global" else f"@{space}"
         super().__init__(f"{prefix}{dtype.name}[{', '.join(dims)}]{suffix}")
+
+    @property
+    def alignment(self) -> int:
+        """The bytes that the addresses of its elements are a multiple of."""
+        return self.packed or self.dtype.alignment
 
     @classmethod
     def from_subscript(cls, dtype: Scalar, dims: Any) -> Array:
@@ -230,26 +318,32 @@ class Array(Type):
         layout: str | None = None,
         readonly: bool | None = None,
         space: str | None = None,
+        dtype: Scalar | None = None,
+        packed: int | None = None,
     ) -> Array:
         """This type with some fields replaced."""
         return Array(
-            self.dtype,
+            self.dtype if dtype is None else dtype,
             self.ndim if ndim is None else ndim,
             self.layout if layout is None else layout,
             self.readonly if readonly is None else readonly,
             self.space if space is None else space,
+            self.packed if packed is None else packed,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Array, (self.dtype, self.ndim, self.layout, self.readonly, self.space))
+        return (Array, (self.dtype, self.ndim, self.layout, self.readonly, self.space, self.packed))
 
 
 bool_ = Boolean()
 int8, int16, int32, int64 = (Integer(bits, True) for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (Integer(bits, False) for bits in (8, 16, 32, 64))
 float16, float32, float64 = (Float(bits) for bits in (16, 32, 64))
+bfloat16 = BrainFloat()
+complex64, complex128 = Complex(64), Complex(128)
 weak_int = WeakInteger()
 weak_float = WeakFloat()
+weak_complex = WeakComplex()
 none = NoneType()
 
 #: Spellings accepted in signatures besides the canonical name: NumPy's type codes and numba's short names.
@@ -257,7 +351,7 @@ _ALIASES = {
     "boolean": "bool", "bool_": "bool", "b1": "bool",
     "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
     "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64",
-    "f2": "float16", "f4": "float32", "f8": "float64",
+    "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128",
     "byte": "uint8", "intc": "int32", "uintc": "uint32", "intp": "int64", "uintp": "uint64",
     "half": "float16", "single": "float32", "double": "float64",
 }  # fmt: skip
@@ -265,7 +359,7 @@ _CANONICAL: dict[str, Scalar] = {
     scalar.name: scalar
     for scalar in (
         bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
-        float16, float32, float64, weak_int, weak_float,
+        float16, bfloat16, float32, float64, complex64, complex128, weak_int, weak_float, weak_complex,
     )
 }  # fmt: skip
 
