@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
 from golden_files import Golden
+from gpu_presence import missing_device
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files with what the tests found")
+    parser.addoption(
+        "--agreement", metavar="FILE", help="make every launch of tests/devices on all devices, compare, write a report"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,25 +29,6 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="cudabuild-tests-")
     os.environ["CUDABUILD_CACHE_DIR"] = os.path.join(folder.name, "cache")
     config.add_cleanup(folder.cleanup)
-
-
-@functools.cache
-def missing_device() -> str | None:
-    """Why there is no GPU here, or None. Only *no device* counts: a driver that fails otherwise must fail the tests."""
-    try:
-        from cuda.bindings import driver
-    except ImportError as error:
-        return f"cuda-bindings is not installed ({error})"
-    try:
-        (status,) = driver.cuInit(0)
-    except RuntimeError as error:  # cuda-bindings: the driver library itself is not there
-        return f"no driver library ({str(error).splitlines()[0]})"
-    if status == driver.CUresult.CUDA_ERROR_NO_DEVICE:
-        return "the driver finds no device"
-    assert status == driver.CUresult.CUDA_SUCCESS, f"cuInit: {status.name}"
-    status, count = driver.cuDeviceGetCount()
-    assert status == driver.CUresult.CUDA_SUCCESS, f"cuDeviceGetCount: {status.name}"
-    return None if count else "the driver counts no device"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

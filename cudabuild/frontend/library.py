@@ -26,9 +26,7 @@ def integer_power(base: Any, exponent: Any) -> Any:
 
 
 def greatest_common_divisor(a: Any, b: Any) -> Any:
-    """Euclid's algorithm on absolute values; ``gcd(0, 0)`` is 0."""
-    a = abs(a)
-    b = abs(b)
+    """Euclid's algorithm; ``gcd(0, 0)`` is 0. The absolute value comes last: the smallest integer has none."""
     while b != 0:
         a, b = b, a % b
-    return a
+    return abs(a)

@@ -88,7 +88,7 @@ def test_integers(run, name):
     values = edges(name)
     rng = np.random.default_rng(info.bits)
     pairs = [(x, y) for x in values for y in values]
-    extra = rng.integers(info.min, info.max, (200, 2), dtype=name, endpoint=True)
+    extra = rng.integers(info.min, info.max, (2000, 2), dtype=name, endpoint=True)
     pairs += [(int(x), int(y)) for x, y in extra]
     a, b = (np.array(column, name) for column in zip(*pairs, strict=True))
     out = np.zeros((15, len(pairs)), name)
