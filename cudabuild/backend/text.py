@@ -197,6 +197,12 @@ class ModuleText:
         """A metadata node, ``!n``; equal texts share one."""
         return f"!{self.metadata.setdefault(text, len(self.metadata))}"
 
+    def loop_node(self, *nodes: str) -> str:
+        """The ``!llvm.loop`` of a loop with these properties: one of its own, which names itself as LLVM wants it."""
+        properties = ", ".join(self.node(text) for text in nodes)
+        number = len(self.metadata)
+        return self.node(f"distinct !{{!{number}, {properties}}}")
+
     def name_node(self, name: str, node: str) -> None:
         """Adds a metadata node to the named list ``!name``, once."""
         self.named_metadata.setdefault(name, {})[node] = None

@@ -16,6 +16,7 @@ __all__ = [
     "CHECKS",
     "LAUNCH",
     "LAUNCH_SIZE",
+    "ROW_THREADS",
     "STATUS_NO_MEMORY",
     "STATUS_OK",
     "STATUS_STUCK_GRID",
@@ -37,6 +38,10 @@ class Slot(NamedTuple):
 
 
 WARP = 32  #: lanes of a warp
+
+#: The most threads along x of blocks that run as one: long enough that a row's beginning and end cost nothing, short
+#: enough to look at the stop flag often. At least the 1,024 of one block.
+ROW_THREADS = 4096
 
 #: What of the setting ``check`` makes a kernel watched (``checked.py``).
 CHECKS = frozenset(("races", "barriers", "uninit"))
@@ -122,6 +127,7 @@ BLOCK: dict[str, Slot] = {
     "arrived": Slot("i32", 160),  # threads that have come to a barrier with a condition …
     "true": Slot("i32", 164),  # … and those whose condition is true
     "reduced": Slot("i64", 168),  # both, of the barrier that all have passed
+    "wide": Slot("i32", 176),  # blocks that run as one, along x; see ``Plan.joined``
     "check": Slot("ptr", 184),  # of a checked kernel: what is known of the block (shadow.py); null at first
 }
 BLOCK_SIZE = 192
@@ -146,6 +152,8 @@ TEXT_CONSTANTS: dict[str, int] = {
     **{f"launch_{name.replace('.', '_')}": slot.offset for name, slot in LAUNCH.items()},
     **{f"block_{name.replace('.', '_')}": slot.offset for name, slot in BLOCK.items()},
     **{f"warp_{name}": slot.offset for name, slot in WARP_LANES.items()},
+    "row_threads": ROW_THREADS,
+    "row_threads_end": ROW_THREADS + 1,
     "block_size": BLOCK_SIZE,
     "warp_size": WARP_LANES_SIZE,
     "no_memory": STATUS_NO_MEMORY,

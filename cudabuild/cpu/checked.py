@@ -54,6 +54,7 @@ class CheckedDialect(HostDialect):
     definitions = DECLARATIONS
     device_parameters = ("ptr %block", *HostDialect.device_parameters)
     splits_guards = False
+    joins_blocks = False
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from cudabuild.cpu import warp_ops
 from cudabuild.cpu.abi import BLOCK, WARP, Slot, Wait
 from cudabuild.cpu.faults import Condition, make_condition
 from cudabuild.cpu.guards import find_guard
+from cudabuild.cpu.joining import can_join
 from cudabuild.cpu.loops import find_polls
 from cudabuild.cpu.math import emit_math
 from cudabuild.cpu.printing import emit_print
@@ -83,6 +84,8 @@ class HostDialect(Dialect):
     name = "host"
     #: Whether threads that a guard at the kernel's beginning sends away need not begin (``guards.py``).
     splits_guards = True
+    #: Whether neighbouring blocks may run as one where no thread can tell (``joining.py``).
+    joins_blocks = True
     #: LLVM text that the module needs besides the schedule.
     definitions = ""
     plan: Plan
@@ -152,6 +155,8 @@ class HostDialect(Dialect):
         self.plan = dataclasses.replace(self.plan, conditions=tuple(self._conditions))
         if not self.coroutine:
             self._emit_guard(emitter)
+            joined = self.joins_blocks and can_join(emitter.function)
+            self.plan = dataclasses.replace(self.plan, joined=joined)
             return
         text = emitter.text
         text.start("final")
@@ -167,7 +172,8 @@ class HostDialect(Dialect):
             name = f"{self.plan.symbol}.guard"
             emitter.module.device_names[guard] = name
             type(emitter)(emitter.module, guard).run_device()
-            self.plan = dataclasses.replace(self.plan, guard=name)
+            search = emitter.module.text.loop_node('!{!"llvm.loop.vectorize.enable", i1 false}')
+            self.plan = dataclasses.replace(self.plan, guard=name, search=search)
 
     def leave_block(self, emitter: FunctionEmitter) -> None:
         """Looks up from the work in a loop that may never end (``loops.py``)."""

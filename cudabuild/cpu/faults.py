@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULT", "Condition", "Term", "make_condition"]
 
-#: Records the first fault of a launch.
+#: Records the first fault of a launch. Where blocks run as one, ``%thread`` counts the threads of all of them.
 FAULT = """
 define internal void @schedule.fault(ptr %block, i32 %thread, i32 %site, i64 %index, i64 %extent) cold noinline {
 entry:
@@ -37,10 +37,23 @@ try:
 record:
   %number.at = getelementptr inbounds i8, ptr %block, i64 $block_number
   %number = load i64, ptr %number.at
+  %width.at = getelementptr inbounds i8, ptr %block, i64 $block_ntid_x
+  %width = load i32, ptr %width.at
+  %wide.at = getelementptr inbounds i8, ptr %block, i64 $block_wide
+  %wide = load i32, ptr %wide.at
+  %row.x = mul nuw nsw i32 %width, %wide
+  %x.all = urem i32 %thread, %row.x
+  %further = udiv i32 %x.all, %width
+  %further.64 = zext nneg i32 %further to i64
+  %number.own = add nuw nsw i64 %number, %further.64
   %block.to = getelementptr inbounds i8, ptr %launch, i64 $launch_fault_block
-  store i64 %number, ptr %block.to
+  store i64 %number.own, ptr %block.to
+  %x = urem i32 %x.all, %width
+  %row = udiv i32 %thread, %row.x
+  %row.thread = mul nuw nsw i32 %row, %width
+  %thread.own = add nuw nsw i32 %row.thread, %x
   %thread.to = getelementptr inbounds i8, ptr %launch, i64 $launch_fault_thread
-  store i32 %thread, ptr %thread.to
+  store i32 %thread.own, ptr %thread.to
   %index.to = getelementptr inbounds i8, ptr %launch, i64 $launch_fault_index
   store i64 %index, ptr %index.to
   %extent.to = getelementptr inbounds i8, ptr %launch, i64 $launch_fault_extent

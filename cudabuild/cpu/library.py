@@ -85,6 +85,8 @@ entry:
   %threads = zext nneg i32 %xyz to i64
   %threads.to = getelementptr inbounds i8, ptr %block, i64 $block_threads
   store i64 %threads, ptr %threads.to
+  %wide.to = getelementptr inbounds i8, ptr %block, i64 $block_wide
+  store i32 1, ptr %wide.to
   br i1 %memory, label %allocate, label %ready
 allocate:
   %dynamic.up = add i64 %dynamic, 63
@@ -148,7 +150,9 @@ step:
   %step.ordered = icmp eq i64 %step.factor, 0
   %step.x.at = getelementptr inbounds i8, ptr %block, i64 $block_ctaid_x
   %step.x = load i32, ptr %step.x.at
-  %step.x.next = add nuw nsw i32 %step.x, 1
+  %step.wide.at = getelementptr inbounds i8, ptr %block, i64 $block_wide
+  %step.wide = load i32, ptr %step.wide.at
+  %step.x.next = add nuw nsw i32 %step.x, %step.wide
   %step.nx.at = getelementptr inbounds i8, ptr %launch, i64 $launch_nctaid_x
   %step.nx = load i32, ptr %step.nx.at
   %step.inside = icmp ult i32 %step.x.next, %step.nx
@@ -226,6 +230,48 @@ place:
   ret i1 true
 none:
   ret i1 false
+}
+
+define i32 @schedule.take(ptr %launch, ptr %block) {
+entry:
+  %more = call i1 @schedule.next(ptr %launch, ptr %block)
+  br i1 %more, label %look, label %none
+look:
+  %factor.at = getelementptr inbounds i8, ptr %launch, i64 $launch_order_factor
+  %factor = load i64, ptr %factor.at
+  %ordered = icmp eq i64 %factor, 0
+  br i1 %ordered, label %join, label %done
+join:
+  %nx.at = getelementptr inbounds i8, ptr %launch, i64 $launch_nctaid_x
+  %nx = load i32, ptr %nx.at
+  %x.at = getelementptr inbounds i8, ptr %block, i64 $block_ctaid_x
+  %x = load i32, ptr %x.at
+  %inside = sub nuw nsw i32 %nx, %x
+  %first.at = getelementptr inbounds i8, ptr %block, i64 $block_first
+  %first = load i64, ptr %first.at
+  %last.at = getelementptr inbounds i8, ptr %block, i64 $block_last
+  %last = load i64, ptr %last.at
+  %left.64 = sub nuw nsw i64 %last, %first
+  %left.less = call i64 @llvm.umin.i64(i64 %left.64, i64 $row_threads)
+  %left = trunc nuw nsw i64 %left.less to i32
+  %left.all = add nuw nsw i32 %left, 1
+  %width.at = getelementptr inbounds i8, ptr %block, i64 $block_ntid_x
+  %width = load i32, ptr %width.at
+  %fit = udiv i32 $row_threads, %width
+  %within = call i32 @llvm.umin.i32(i32 %inside, i32 %left.all)
+  %count = call i32 @llvm.umin.i32(i32 %within, i32 %fit)
+  %further = sub nuw nsw i32 %count, 1
+  %further.64 = zext nneg i32 %further to i64
+  %first.next = add nuw nsw i64 %first, %further.64
+  store i64 %first.next, ptr %first.at
+  %wide.at = getelementptr inbounds i8, ptr %block, i64 $block_wide
+  store i32 %count, ptr %wide.at
+  br label %done
+done:
+  %blocks = phi i32 [ 1, %look ], [ %count, %join ]
+  ret i32 %blocks
+none:
+  ret i32 0
 }
 
 define ptr @schedule.frames(ptr %block, i64 %step) cold noinline {
@@ -315,8 +361,8 @@ entry:
 """
 
 _EXPORTS = [
-    "schedule.fail", "schedule.open", "schedule.close", "schedule.next", "schedule.frames", "schedule.rounds",
-    "schedule.nanoseconds", "__truncdfhf2",
+    "schedule.fail", "schedule.open", "schedule.close", "schedule.next", "schedule.take", "schedule.frames",
+    "schedule.rounds", "schedule.nanoseconds", "__truncdfhf2",
 ]  # fmt: skip
 
 

@@ -55,6 +55,9 @@ class Plan:
         conditions: where all hold at launch, ``%trusted`` is true.
         guard: the name of the kernel's guard (``guards.py``), "" for none. It takes what a device function takes, then
             the arguments.
+        search: the metadata node of loops that look for the threads to which a guard says yes.
+        joined: whether neighbouring blocks may run as one with a longer row (``joining.py``). Their threads all have
+            the first block's ``ctaid.x``, and a ``tid.x`` that goes on counting.
     """
 
     symbol: str
@@ -66,6 +69,8 @@ class Plan:
     guarded: bool = False
     conditions: tuple[Condition, ...] = ()
     guard: str = ""
+    search: str = ""
+    joined: bool = False
 
     @property
     def body_parameters(self) -> list[str]:
@@ -82,6 +87,11 @@ class Plan:
         arguments = [f"{type} %{name}" for name, type, _ in self.arguments]
         guarded = ["ptr %block", "i1 %trusted"] if self.guarded else []
         return [*arguments, *(f"{BLOCK[name].type} %{name}" for name in UNIFORM), *guarded]
+
+    @property
+    def row_parameters(self) -> list[str]:
+        """What the loop nest is given where it is a function of its own."""
+        return [*self.block_parameters, "i32 %row.x"]
 
 
 def load_field(base: str, name: str, slot: Slot, suffix: str = "") -> str:
@@ -113,7 +123,7 @@ def format_schedule(plan: Plan) -> str:
     threads = Template(schedule_text.THREADS).substitute(row=row)
     parts = [schedule_text.DECLARATIONS]
     if plan.conditions and not plan.coroutine:
-        parameters = ", ".join(plan.block_parameters)
+        parameters = ", ".join(plan.row_parameters)
         names = {"symbol": plan.symbol, "parameters": parameters, "threads": threads}
         parts.append(Template(schedule_text.BLOCK).substitute(names))
         trusting, checking = (parameters.replace("i1 %trusted", f"i1 {truth}") for truth in ("true", "false"))
@@ -124,6 +134,8 @@ def format_schedule(plan: Plan) -> str:
         "arguments": "" if plan.coroutine else _load_arguments(plan),
         "trust": _trust(plan) if plan.guarded else "",
         "uniform": load_uniform(),
+        "next": schedule_text.NEXT_ROW if plan.joined else schedule_text.NEXT,
+        "row_x": schedule_text.JOINED_ROW_X if plan.joined else schedule_text.ROW_X,
         "threads": threads,
         "resume": resume,
         "memory": "false" if plan.static_shared is None and not plan.coroutine else "true",
@@ -147,6 +159,7 @@ def _guarded_row(plan: Plan) -> str:
 
     return Template(schedule_text.GUARDED_ROW).substitute(
         guard=plan.guard,
+        search=plan.search,
         body=plan.body,
         low=operands("low.x", "low.thread"),
         high=operands("high.x", "high.thread"),

@@ -14,8 +14,12 @@ __all__ = [
     "EITHER",
     "ENTRY",
     "GUARDED_ROW",
+    "JOINED_ROW_X",
+    "NEXT",
+    "NEXT_ROW",
     "ROUNDS",
     "ROW",
+    "ROW_X",
     "START",
     "THREADS",
     "TURNS",
@@ -25,6 +29,7 @@ __all__ = [
 DECLARATIONS = """
 declare i1 @schedule.open(ptr, ptr, i1, i64) nounwind
 declare i1 @schedule.next(ptr, ptr) nounwind
+declare i32 @schedule.take(ptr, ptr) nounwind
 declare void @schedule.close(ptr) nounwind
 """
 
@@ -36,10 +41,10 @@ entry:
 $arguments$trust  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i1 $memory, i64 $static)
   br i1 %opened, label %next, label %end
 next:
-  %more = call i1 @schedule.next(ptr %launch, ptr %block)
+$next
   br i1 %more, label %run, label %close
 run:
-$uniform$threads
+$uniform$row_x$threads
 z.end:
 $resume  br label %next
 close:
@@ -50,13 +55,22 @@ end:
 }
 """
 
+#: How a worker comes to its next block, or to several that run as one.
+NEXT = "  %more = call i1 @schedule.next(ptr %launch, ptr %block)"
+NEXT_ROW = """  %wide = call range(i32 0, $row_threads_end) i32 @schedule.take(ptr %launch, ptr %block)
+  %more = icmp ne i32 %wide, 0"""
+
+#: The threads of a row.
+ROW_X = "  %row.x = add nuw nsw i32 %ntid.x, 0\n"
+JOINED_ROW_X = "  %row.x = mul nuw nsw i32 %ntid.x, %wide\n"
+
 #: The same where blocks take turns: the library calls back to make the threads of a block.
 TURNS = """
 define internal i1 @$symbol.start(ptr %block) {
 run:
   %launch.at = getelementptr inbounds i8, ptr %block, i64 $block_launch
   %launch = load ptr, ptr %launch.at
-$trust$uniform$threads
+$trust$uniform$row_x$threads
 z.end:
   ret i1 true
 close:
@@ -96,7 +110,7 @@ z:
 y:
   %tid.y = phi i32 [ 0, %z ], [ %y.next, %x.done ]
   %row = add nuw nsw i32 %row.z, %tid.y
-  %row.thread = mul nuw nsw i32 %row, %ntid.x
+  %row.thread = mul nuw nsw i32 %row, %row.x
 $row
 x.done:
   %y.next = add nuw nsw i32 %tid.y, 1
@@ -115,14 +129,15 @@ x:
 $start
 x.end:
   %x.next = add nuw nsw i32 %tid.x, 1
-  %x.last = icmp eq i32 %x.next, %ntid.x
+  %x.last = icmp eq i32 %x.next, %row.x
   br i1 %x.last, label %x.done, label %x"""
 
-#: The loop over x where the kernel begins with a guard: from the first thread that passes it to the last.
+#: The loop over x where the kernel begins with a guard: from the first thread that passes it to the last. LLVM would
+#: vectorise the search too, for the one step that it takes in most rows.
 GUARDED_ROW = """  br label %low
 low:
   %low.x = phi i32 [ 0, %y ], [ %low.next, %low.step ]
-  %low.in = icmp ult i32 %low.x, %ntid.x
+  %low.in = icmp ult i32 %low.x, %row.x
   br i1 %low.in, label %low.test, label %x.done
 low.test:
   %low.thread = add nuw nsw i32 %row.thread, %low.x
@@ -130,9 +145,9 @@ low.test:
   br i1 %low.guard, label %low.found, label %low.step
 low.step:
   %low.next = add nuw nsw i32 %low.x, 1
-  br label %low
+  br label %low, !llvm.loop $search
 low.found:
-  %high.start = sub nuw nsw i32 %ntid.x, 1
+  %high.start = sub nuw nsw i32 %row.x, 1
   br label %high
 high:
   %high.x = phi i32 [ %high.start, %low.found ], [ %high.next, %high.step ]
@@ -141,7 +156,7 @@ high:
   br i1 %high.guard, label %high.found, label %high.step
 high.step:
   %high.next = sub nuw nsw i32 %high.x, 1
-  br label %high
+  br label %high, !llvm.loop $search
 high.found:
   %order = icmp ule i32 %low.x, %high.x
   call void @llvm.assume(i1 %order)

@@ -5,11 +5,19 @@ from __future__ import annotations
 
 from cudabuild.ir.ir import Function
 from cudabuild.ir.passes.cse import merge_common_subexpressions
+from cudabuild.ir.passes.grid_index import recognise_grid
 from cudabuild.ir.passes.inline import inline_synchronising
 from cudabuild.ir.passes.simplify import simplify
 from cudabuild.ir.passes.weak_floats import narrow_weak_floats
 
-__all__ = ["inline_synchronising", "merge_common_subexpressions", "narrow_weak_floats", "run_passes", "simplify"]
+__all__ = [
+    "inline_synchronising",
+    "merge_common_subexpressions",
+    "narrow_weak_floats",
+    "recognise_grid",
+    "run_passes",
+    "simplify",
+]
 
 
 def run_passes(function: Function, *, target_kind: str) -> Function:
@@ -24,6 +32,7 @@ def run_passes(function: Function, *, target_kind: str) -> Function:
     inline_synchronising(function)  # first: what a callee's constants and tuples are shows only in its caller
     for one in [*function.callees, function]:
         simplify(one)  # before narrowing: constants fold in float64, as Python computes them
+        recognise_grid(one)
         narrow_weak_floats(one)
         simplify(one)  # the constants and casts that narrowing left
         if merge_common_subexpressions(one):  # last: only what is final can be seen to be equal
