@@ -115,6 +115,8 @@ class Numba:
         simulated = {**environment, "NUMBA_ENABLE_CUDASIM": "1"}
         told = subprocess.run(command, env=simulated, capture_output=True, text=True, check=False)
         self.simulator = float(told.stdout) if told.returncode == 0 else None
+        if told.returncode:
+            print("numba's simulator fails:", *told.stderr.splitlines()[-1:])
 
     def run(self, name: str) -> tuple[float, float]:
         assert self._process.stdin is not None

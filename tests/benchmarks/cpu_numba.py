@@ -14,7 +14,7 @@ import time
 
 import numba
 import numpy as np
-from numba import njit, prange
+from numba import cuda, njit, prange
 
 __all__ = ["WORK", "main"]
 
@@ -61,8 +61,7 @@ WORK = {"mandelbrot": run_mandelbrot, "heat": run_heat}
 
 
 def run_simulator() -> float:
-    """Nanoseconds per thread and barrier of a tree reduction in numba's simulator."""
-    from numba import cuda
+    """Nanoseconds per thread and barrier of a tree reduction in numba's simulator (it wants ``cuda`` as a global)."""
 
     @cuda.jit
     def tree_reduction(x, out):
