@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.faults import check_divisor
 from cudabuild.backend.text import Operand, float_literal, int_literal
-from cudabuild.types import Boolean, Float, Integer, Scalar
+from cudabuild.ir.ir import Instr, Value
+from cudabuild.types import Boolean, BrainFloat, Float, Integer, Scalar, float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cudabuild.backend.emit import FunctionEmitter
-    from cudabuild.ir.ir import Instr, Value
 
 __all__ = ["ROWS", "overflow_flags"]
 
@@ -379,21 +379,88 @@ def _own_width(e: FunctionEmitter, value: Value) -> Operand:
     return e.integer(value, value.type.bits)
 
 
+def _brain_cast(e: FunctionEmitter, instr: Instr) -> Operand:
+    """To bfloat16, or from it by way of float32, which holds every one."""
+    (value,) = instr.operands
+    source, target = value.type, instr.type
+    if source == target:
+        return e.scalar(value)
+    if not isinstance(target, BrainFloat):
+        return _cast(e, Instr(target, instr.location, "cast", [_brain_value(e, value)], {}, instr.block))
+    x = e.scalar(value)
+    if isinstance(source, Float):
+        if x.type == "half":
+            x = e.text.emit("float", f"fpext {x.typed} to float")
+        return e.dialect.round_brain(e, x)
+    if isinstance(source, Integer) and source.bits == 64:
+        x = _to_odd(e, e.integer(value, 64), source.signed)
+    return e.dialect.round_brain(e, _to_float(e, x, value, "double"))
+
+
+def _to_odd(e: FunctionEmitter, x: Operand, signed: bool) -> Operand:
+    """A 64-bit integer that a double holds and that rounds as ``x`` does in 40 bits: bits below are one sticky bit."""
+    text = e.text
+    size = text.call("i64", "llvm.abs.i64", x, int_literal(0, 1)) if signed else x
+    large = text.emit("i1", f"icmp ugt {size.typed}, {1 << 53}")
+    low = text.emit("i64", f"and {x.typed}, 4095")
+    some = text.emit("i1", f"icmp ne {low.typed}, 0")
+    sticky = text.emit("i64", f"select {some.typed}, i64 2048, i64 0")
+    high = text.emit("i64", f"and {x.typed}, -4096")
+    rounded = text.emit("i64", f"or {high.typed}, {sticky.text}")
+    return text.emit("i64", f"select {large.typed}, {rounded.typed}, {x.typed}", signed=signed)
+
+
+def _brain_value(e: FunctionEmitter, value: Value) -> Value:
+    """``value`` as a float32, if it is a bfloat16: where it stands, its upper half."""
+    if not isinstance(value.type, BrainFloat):
+        return value
+    wide = Value(float32)
+    e.leaves[wide] = (e.text.emit("float", f"fpext {e.scalar(value).typed} to float"),)
+    return wide
+
+
+def _with_brain(row: Callable[[FunctionEmitter, Instr], Operand]) -> Callable[[FunctionEmitter, Instr], Operand]:
+    """The row for bfloat16 too: computed in float32, where sums, products and quotients round innocuously, and rounded
+    once more. No target below sm_90 has more than a fused multiply-add."""
+
+    def emit(e: FunctionEmitter, instr: Instr) -> Operand:
+        brain = isinstance(instr.type, BrainFloat)
+        if not brain and not any(isinstance(value.type, BrainFloat) for value in instr.operands):
+            return row(e, instr)
+        kind = float32 if brain else instr.type
+        values = [_brain_value(e, value) for value in instr.operands]
+        found = row(e, Instr(kind, instr.location, instr.op, values, instr.attrs, instr.block))
+        return e.dialect.round_brain(e, found) if brain else found
+
+    return emit
+
+
+def _math_row(e: FunctionEmitter, instr: Instr) -> Operand:
+    if instr.attrs["function"] == "fma" and isinstance(instr.type, BrainFloat):
+        return e.dialect.brain_fma(e, [e.scalar(value) for value in instr.operands])
+    return _with_brain(_math)(e, instr)
+
+
+def _cast_row(e: FunctionEmitter, instr: Instr) -> Operand:
+    brain = isinstance(instr.type, BrainFloat) or isinstance(instr.operands[0].type, BrainFloat)
+    return (_brain_cast if brain else _cast)(e, instr)
+
+
 ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div"), _arithmetic),
-    **dict.fromkeys(("min", "max"), _min_max),
-    **dict.fromkeys(("floordiv", "mod"), _divide),
+    **dict.fromkeys(("add", "sub", "mul", "div"), _with_brain(_arithmetic)),
+    **dict.fromkeys(("min", "max"), _with_brain(_min_max)),
+    **dict.fromkeys(("floordiv", "mod"), _with_brain(_divide)),
     **dict.fromkeys(("and", "or", "xor"), _bitwise),
     **dict.fromkeys(("shl", "shr"), _shift),
-    "fmod": _fmod,
-    "math": _math,
-    "neg": _neg,
+    "fmod": _with_brain(_fmod),
+    "math": _math_row,
+    "neg": _with_brain(_neg),
     "inv": _inv,
-    "abs": _abs,
+    "abs": _with_brain(_abs),
     **dict.fromkeys(("popc", "clz", "ctz"), _count_bits),
     "brev": _brev,
-    "cmp": _cmp,
-    "cast": _cast,
+    "cmp": _with_brain(_cmp),
+    "cast": _cast_row,
     "within": _within,
-    **dict.fromkeys(("isnan", "isinf", "isfinite"), _classify),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), _with_brain(_classify)),
 }

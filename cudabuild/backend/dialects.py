@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.text import Operand
-from cudabuild.types import Float, Integer
+from cudabuild.types import Complex, Float, Integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +62,9 @@ class Access:
 
     @property
     def align(self) -> int:
-        return self.array.dtype.size
+        """Bytes that the address is known to be a multiple of: NumPy aligns a complex number like its parts."""
+        dtype = self.array.dtype
+        return dtype.part.size if isinstance(dtype, Complex) else dtype.size
 
 
 class Dialect:
@@ -181,6 +183,14 @@ class Dialect:
         """Saturating conversion of a float or double to ``i<bits>``; NaN gives 0."""
         name = f"llvm.fpto{'s' if signed else 'u'}i.sat.i{bits}.{'f32' if value.type == 'float' else 'f64'}"
         return emitter.text.call(f"i{bits}", name, value)
+
+    def round_brain(self, emitter: FunctionEmitter, value: Operand) -> Operand:
+        """A float or double to the nearest bfloat, ties to even; any NaN for a NaN."""
+        return emitter.text.emit("bfloat", f"fptrunc {value.typed} to bfloat")
+
+    def brain_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+        """The fused multiply-add of three bfloats."""
+        return emitter.text.call("bfloat", "llvm.fma.bf16", *operands)
 
     def access(
         self, emitter: FunctionEmitter, access: Access, perform: Callable[[Operand], Operand | None]

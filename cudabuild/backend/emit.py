@@ -32,8 +32,9 @@ from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
 from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.ir.cfg import reverse_postorder
+from cudabuild.ir.fold import round_float
 from cudabuild.ir.ir import Block, Function, Instr, Value
-from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple, Type
+from cudabuild.types import Array, Boolean, BrainFloat, Complex, Float, Integer, NoneType, Scalar, Tuple, Type
 from cudabuild.types.layout import Field, parameter_fields
 
 if TYPE_CHECKING:
@@ -75,11 +76,13 @@ def llvm_type(type: Type) -> str:
     if isinstance(type, Integer):
         return f"i{type.bits}"
     assert isinstance(type, Float), type
-    return {16: "half", 32: "float", 64: "double"}[type.bits]
+    return "bfloat" if isinstance(type, BrainFloat) else {16: "half", 32: "float", 64: "double"}[type.bits]
 
 
 def memory_type(type: Type) -> str:
     """The LLVM type of a scalar in memory."""
+    if isinstance(type, Complex):
+        return f"<2 x {llvm_type(type.part)}>"
     return "i8" if isinstance(type, Boolean) else llvm_type(type)
 
 
@@ -249,6 +252,8 @@ class FunctionEmitter:
             return [self.dialect.pointer(type.space), *[index] * type.ndim, *["i64"] * strides]
         if isinstance(type, Tuple):
             return [leaf for element in type.elements for leaf in self.leaf_types(element)]
+        if isinstance(type, Complex):
+            return [llvm_type(type.part)] * 2
         return [] if isinstance(type, NoneType) else [llvm_type(type)]
 
     def field_type(self, field: Field) -> str:
@@ -340,6 +345,8 @@ class FunctionEmitter:
     def _field_value(self, field: Field, operand: Operand, type: Type) -> Operand:
         if field.part == "value" and isinstance(type, Boolean):
             return self.text.emit("i1", f"icmp ne {operand.typed}, 0")
+        if field.part == "value" and isinstance(type, BrainFloat):
+            return self.text.emit("bfloat", f"bitcast {operand.typed} to bfloat")
         signed = not (field.part == "value" and isinstance(type, Integer) and not type.signed)
         return replace(operand, signed=signed, nneg=field.part == "shape")
 
@@ -400,14 +407,17 @@ def _leaf_kinds(type: Type) -> list[Type]:
     return [type]
 
 
-def _const(e: FunctionEmitter, instr: Instr) -> Operand:
-    return _literal(e, instr, instr.attrs["value"])
+def _const(e: FunctionEmitter, instr: Instr) -> Operand | Sequence[Operand]:
+    value = instr.attrs["value"]
+    if isinstance(instr.type, Complex):
+        return [float_literal(part, llvm_type(instr.type.part)) for part in (value.real, value.imag)]
+    return _literal(e, instr, value)
 
 
 def _literal(e: FunctionEmitter, instr: Instr, value: Any) -> Operand:
     type = instr.type
     if isinstance(type, Float):
-        return float_literal(float(value), llvm_type(type))
+        return float_literal(round_float(float(value), type), llvm_type(type))
     bits = 1 if isinstance(type, Boolean) else type.size * 8 if isinstance(type, Scalar) else 64
     if bits == 64 and -(1 << 31) <= value < 1 << 31:
         bits = 32
@@ -425,6 +435,15 @@ def _undef(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
             else:
                 zeros.append(Operand(type, "null" if type.startswith("ptr") else float_literal(0.0, type).text))
     return zeros
+
+
+def _complex(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    return [e.scalar(part) for part in instr.operands]
+
+
+def _part(e: FunctionEmitter, instr: Instr) -> Operand:
+    index: int = instr.attrs["index"]
+    return e.leaves[instr.operands[0]][index]
 
 
 def _tuple(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
@@ -502,7 +521,7 @@ def _match(e: FunctionEmitter, instr: Instr) -> Operand:
     if isinstance(value.type, Integer):
         word = e.integer(value, value.type.bits)
     else:
-        assert isinstance(value.type, Float)
+        assert isinstance(value.type, Float)  # of at least 32 bits
         word = e.text.emit(f"i{value.type.bits}", f"bitcast {e.scalar(value).typed} to i{value.type.bits}")
     return e.integer_result(instr, e.dialect.match(e, instr.attrs["mode"], e.integer(mask, 32), word))
 
@@ -522,6 +541,8 @@ _ROWS: dict[str, Row] = {
     **printing.ROWS,
     "const": _const,
     "undef": _undef,
+    "complex": _complex,
+    "part": _part,
     "tuple": _tuple,
     "item": _item,
     "select": _select,

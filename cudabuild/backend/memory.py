@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cudabuild.backend.dialects import Access
 from cudabuild.backend.faults import checked_access, checked_view
 from cudabuild.backend.text import Operand, int_literal
-from cudabuild.types import Array, Boolean, Float, Integer
+from cudabuild.types import Array, Boolean, BrainFloat, Complex, Float, Integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,8 +41,12 @@ def _memory_type(array: Array) -> str:
     kind = array.dtype
     if isinstance(kind, Boolean):
         return "i8"
+    if isinstance(kind, BrainFloat):
+        return "bfloat"
     if isinstance(kind, Float):
         return {16: "half", 32: "float", 64: "double"}[kind.bits]
+    if isinstance(kind, Complex):
+        return f"<2 x {'float' if kind.part.bits == 32 else 'double'}>"
     return f"i{kind.size * 8}"
 
 
@@ -152,7 +156,7 @@ def _step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> O
     return e.text.emit(pointer.type, f"getelementptr inbounds {unit}, {pointer.typed}, {offset.typed}")
 
 
-def _load(e: FunctionEmitter, instr: Instr) -> Operand:
+def _load(e: FunctionEmitter, instr: Instr) -> Operand | Sequence[Operand]:
     access = _access(e, instr, instr.operands[1:])
     kind = access.memory_type
     value = checked_access(
@@ -161,6 +165,9 @@ def _load(e: FunctionEmitter, instr: Instr) -> Operand:
     assert value is not None
     if isinstance(instr.type, Boolean):
         return e.text.emit("i1", f"icmp ne {value.typed}, 0")
+    if isinstance(instr.type, Complex):
+        part = kind[5:-1]
+        return [e.text.emit(part, f"extractelement {value.typed}, i32 {index}") for index in range(2)]
     return e.integer_result(instr, value) if isinstance(instr.type, Integer) else value
 
 
@@ -172,6 +179,11 @@ def _store(e: FunctionEmitter, instr: Instr) -> None:
 
 def _memory_value(e: FunctionEmitter, value: Value) -> Operand:
     operand = e.scalar(value)
+    if isinstance(value.type, Complex):
+        pair = Operand(f"<2 x {operand.type}>", "poison")
+        for index, part in enumerate(e.leaves[value]):
+            pair = e.text.emit(pair.type, f"insertelement {pair.typed}, {part.typed}, i32 {index}")
+        return pair
     if isinstance(value.type, Boolean):
         return e.text.emit("i8", f"zext {operand.typed} to i8")
     return e.integer(value, value.type.bits) if isinstance(value.type, Integer) else operand
@@ -204,6 +216,12 @@ def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     pointer = _step(e, base.pointer, "i8", offset)
     pointer = e.coerce(pointer, e.dialect.pointer(result.space))
     return [pointer, *shape, *(steps if result.layout == "A" else ())]
+
+
+def _field(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    base = _Parts(e, instr.operands[0])
+    pointer = _step(e, base.pointer, "i8", int_literal(instr.attrs["offset"], 64))
+    return [pointer, *base.shape, *_byte_strides(e, base)]
 
 
 def _view_indices(base: _Parts, instr: Instr) -> list[tuple[int, Value, Operand]]:
@@ -336,6 +354,7 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand] |
     "load": _load,
     "store": _store,
     "view": _view,
+    "field": _field,
     "shared": _shared,
     "local": _local,
     "dynamic_shared": _dynamic_shared,

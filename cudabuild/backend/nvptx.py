@@ -41,7 +41,7 @@ _FAST = {
     "log": "fast_logf", "log2": "fast_log2f", "log10": "fast_log10f", "pow": "fast_powf",
 }  # fmt: skip
 
-_BITS = {"half": 16, "float": 32, "double": 64}
+_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 _SPACES = {"global": "ptr addrspace(1)", "shared": "ptr addrspace(3)", "const": "ptr addrspace(4)"}
 

@@ -107,15 +107,20 @@ class CheckedDialect(HostDialect):
             return
         kind = ACCESS_KINDS[access.kind]
         shift = access.align.bit_length() - 1
+        parts = range(0, access.array.dtype.size, access.align)
         if space == "local":
             pointer = emitter.text.emit("ptr", f"getelementptr i8, {pointer.typed}, i64 {self._distance}")
             name, what = "local", kind
         else:
             name, what = "access", kind | races * LOOK_FOR_RACES | uninit * LOOK_FOR_UNINIT
         site = self._site(access.instr, _DOES[access.kind])
-        emitter.text.do(
-            f"call void @check.{name}(ptr %block, i32 %thread, {pointer.typed}, i32 {what}, i32 {shift}, i32 {site})"
-        )
+        for offset in parts:
+            at = pointer
+            if offset:
+                at = emitter.text.emit("ptr", f"getelementptr i8, {pointer.typed}, i64 {offset}")
+            emitter.text.do(
+                f"call void @check.{name}(ptr %block, i32 %thread, {at.typed}, i32 {what}, i32 {shift}, i32 {site})"
+            )
 
     def local(self, emitter: FunctionEmitter, memory_type: str, count: int, size: int) -> Operand:
         memory = emitter.text.alloca(f"[{self._distance + count * size} x i8]", 16)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.text import Operand, constant_global
-from cudabuild.cpu import warp_ops
+from cudabuild.cpu import brain, warp_ops
 from cudabuild.cpu.abi import BLOCK, WARP, Slot, Wait
 from cudabuild.cpu.faults import Condition, make_condition
 from cudabuild.cpu.guards import find_guard
@@ -275,6 +275,12 @@ class HostDialect(Dialect):
         return Operand("i1", "%trusted" if known else "true")
 
     # -- arithmetic
+
+    def round_brain(self, emitter: FunctionEmitter, value: Operand) -> Operand:
+        return brain.round_brain(emitter, value)
+
+    def brain_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+        return brain.brain_fma(emitter, operands)
 
     def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
         return emit_math(emitter, function, operands)

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any
 
+from cudabuild.ir.fold import round_float
 from cudabuild.types import Boolean, Float, Integer, Scalar
 
 __all__ = ["fold_binary", "fold_cast", "fold_compare", "wrap_integer"]
@@ -18,17 +18,6 @@ def wrap_integer(value: int, kind: Integer) -> int:
     if kind.signed and value >> (kind.bits - 1):
         value -= 1 << kind.bits
     return value
-
-
-def round_float(value: float, kind: Float) -> float:
-    """``value`` rounded to nearest even in ``kind``; too large becomes infinite."""
-    if kind.bits == 64:
-        return value
-    code = "f" if kind.bits == 32 else "e"
-    try:
-        return float(struct.unpack(code, struct.pack(code, value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def fold_cast(value: Any, source: Scalar, target: Scalar) -> Any:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The promotion table: NumPy 2's, with NEP 50's weak Python numbers.
 
-A weak value takes the typed operand's type where its kind is not above that type's kind (bool < int < float); a weak
-float beside a typed integer makes float64. Two weak values make a weak one. Python's bools count as weak ints in
-arithmetic. Source: NEP 50 and NumPy's ``result_type``; a test compares the typed half of the table with NumPy itself.
+A weak value takes the typed operand's type where its kind is not above that type's kind (bool < int < float < complex);
+a weak float beside a typed integer makes float64, a weak complex number beside a typed float the narrowest complex type
+that holds it. Two weak values make a weak one. Python's bools count as weak ints in arithmetic. Source: NEP 50 and
+NumPy's ``result_type``; a test compares the typed half of the table with NumPy itself.
+bfloat16, which NumPy has not, promotes as a float16 would, and to float32 beside float16.
 """
 
 from __future__ import annotations
@@ -11,27 +13,33 @@ from __future__ import annotations
 from cudabuild.types import (
     Array,
     Boolean,
+    BrainFloat,
+    Complex,
     Float,
     Integer,
     NoneType,
     Scalar,
     Tuple,
     Type,
+    WeakComplex,
     WeakFloat,
     WeakInteger,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
+    weak_complex,
     weak_float,
     weak_int,
 )
 
-__all__ = ["is_weak", "join_types", "promote"]
+__all__ = ["complex_of", "is_weak", "join_types", "promote"]
 
 
 def is_weak(kind: Type) -> bool:
     """Whether a number of this type takes the other operand's type."""
-    return isinstance(kind, (WeakInteger, WeakFloat))
+    return isinstance(kind, (WeakInteger, WeakFloat, WeakComplex))
 
 
 def promote(left: Scalar, right: Scalar) -> Scalar:
@@ -42,6 +50,8 @@ def promote(left: Scalar, right: Scalar) -> Scalar:
         right = weak_int
     if left == right:
         return left
+    if isinstance(left, Complex) or isinstance(right, Complex):
+        return _promote_complex(left, right)
     if is_weak(left) and is_weak(right):
         return weak_float
     if is_weak(right):
@@ -51,6 +61,8 @@ def promote(left: Scalar, right: Scalar) -> Scalar:
             return float64
         return right
     if isinstance(left, Float) and isinstance(right, Float):
+        if left.bits == right.bits:  # float16 and bfloat16: neither holds the other
+            return float32
         return left if left.bits > right.bits else right
     if isinstance(left, Integer) and isinstance(right, Integer):
         return _promote_integers(left, right)
@@ -59,6 +71,21 @@ def promote(left: Scalar, right: Scalar) -> Scalar:
     assert isinstance(left, Float)
     assert isinstance(right, Integer)
     return _promote_mixed(left, right)
+
+
+def complex_of(kind: Scalar) -> Complex:
+    """The narrowest complex type whose parts hold every float of ``kind``."""
+    if isinstance(kind, Complex):
+        return kind
+    if is_weak(kind):
+        return weak_complex
+    return complex64 if isinstance(kind, Float) and kind.bits <= 32 else complex128
+
+
+def _promote_complex(left: Scalar, right: Scalar) -> Scalar:
+    """The parts promote as floats do."""
+    parts = [kind.part if isinstance(kind, Complex) else kind for kind in (left, right)]
+    return complex_of(promote(*parts))
 
 
 def _promote_integers(left: Integer, right: Integer) -> Scalar:
@@ -72,6 +99,8 @@ def _promote_integers(left: Integer, right: Integer) -> Scalar:
 
 def _promote_mixed(floating: Float, integer: Integer) -> Scalar:
     """A float wide enough for the integer's bits, by NumPy's rule: 8 → 16, 16 → 32, wider → 64."""
+    if isinstance(floating, BrainFloat) and integer.bits == 8:  # 8 bits of fraction, the hidden one among them
+        return floating
     needed = {8: float16, 16: float32}.get(integer.bits, float64)
     return floating if floating.bits >= needed.bits else needed
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cudabuild.ir.ir import Instr
-from cudabuild.types import Boolean, Float, Integer, Scalar
+from cudabuild.types import Boolean, BrainFloat, Complex, Float, Integer, Scalar
 
 __all__ = ["fold", "fold_cast", "round_float", "wrap_integer"]
 
@@ -44,6 +44,12 @@ def fold(instr: Instr, values: Sequence[Any]) -> Any:
     """The result of ``instr`` for these operands; None where it is better left to run time."""
     kind = instr.type
     source = instr.operands[0].type if instr.operands else kind
+    if instr.op == "complex":
+        assert isinstance(kind, Complex)
+        return complex(*(round_float(v, kind.part) for v in values))
+    if instr.op == "part":
+        assert isinstance(kind, Float)
+        return round_float((values[0].real, values[0].imag)[instr.attrs["index"]], kind)
     if instr.op == "cmp":
         a, b = (_rounded(v, source) for v in values)
         return _COMPARE[instr.attrs["predicate"]](a, b)
@@ -75,11 +81,26 @@ def round_float(value: float, kind: Float) -> float:
     """``value`` rounded to nearest even in ``kind``; infinite where it is too large."""
     if kind.bits == 64:
         return float(value)
+    if isinstance(kind, BrainFloat):
+        return _round_brain(float(value))
     code = "f" if kind.bits == 32 else "e"
     try:
         return float(struct.unpack(code, struct.pack(code, value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
+
+
+def _round_brain(value: float) -> float:
+    """To the nearest bfloat16, ties to even."""
+    if not math.isfinite(value):
+        return value
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    exponent = (bits >> 52 & 0x7FF) - 1023
+    unit = math.ldexp(1.0, max(exponent, -126) - 7)  # the distance of bfloat16s there
+    rounded = round(value / unit) * unit  # exact: a power of two, and whole numbers of at most 9 bits
+    if abs(rounded) >= 2.0**128:
+        return math.copysign(math.inf, value)
+    return math.copysign(rounded, value)
 
 
 def fold_cast(value: Any, source: Scalar, target: Scalar) -> Any:

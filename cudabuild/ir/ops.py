@@ -41,7 +41,7 @@ class OpSpec:
 _PURE = Effect.PURE
 _TABLE = (
     # constants and structure
-    OpSpec("const", 0, _PURE, ("value",), "a Python bool, int or float of the result's type"),
+    OpSpec("const", 0, _PURE, ("value",), "a Python bool, int, float or complex of the result's type"),
     OpSpec("undef", 0, _PURE, (), "a value nobody may look at (a variable not assigned on this path)"),
     OpSpec("phi", -1, _PURE, (), "one operand per predecessor, in the order of block.predecessors"),
     OpSpec("tuple", -1, _PURE, (), "a tuple of the operands"),
@@ -65,6 +65,8 @@ _TABLE = (
     OpSpec("cmp", 2, _PURE, ("predicate",), "eq ne lt le gt ge; operands of one type; a NaN makes all but ne false"),
     OpSpec("select", 3, _PURE, (), "operand 1 if operand 0 (bool) else operand 2"),
     OpSpec("cast", 1, _PURE, (), "conversion between scalar types, defined for every value; to bool: != 0"),
+    OpSpec("complex", 2, _PURE, (), "a complex number of its real and its imaginary part"),
+    OpSpec("part", 1, _PURE, ("index",), "the real (0) or imaginary (1) part of a complex number"),
     OpSpec("math", -1, _PURE, ("function",), "a function of libdevice's name without __nv_ and type suffix; see MATH"),
     OpSpec("isnan", 1, _PURE, (), "bool"),
     OpSpec("isinf", 1, _PURE, (), "bool"),
@@ -83,6 +85,14 @@ _TABLE = (
         ("axes",),
         "a sub-array. ``axes`` holds one letter per axis of the base: 'i' takes one operand (a wrapped index, the axis "
         "goes), 's' takes three (first index, step, length; int64), '-' keeps the axis",
+    ),
+    OpSpec(
+        "field",
+        1,
+        _PURE,
+        ("offset",),
+        "what lies ``offset`` bytes into each element of an array, as an array of the result's dtype: same extents, "
+        "same byte strides",
     ),
     OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
     OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),

@@ -124,6 +124,8 @@ def _find(name: str, known: Mapping[str, _T], what: str) -> _T:
 def _literal(text: str) -> Any:
     if text in ("inf", "-inf", "nan", "-nan"):
         return float(text)
+    if text.endswith(("j", "j)")):
+        return complex(text)  # which keeps the signs of zeros, and knows infinities
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):

@@ -14,7 +14,21 @@ from cudabuild.ir.cfg import Dominators, reverse_postorder
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 from cudabuild.ir.ops import ATOMICS, MATH, OPS
 from cudabuild.ir.printing import PLACEHOLDERS, split_text
-from cudabuild.types import Array, Boolean, Float, Integer, NoneType, Scalar, Tuple, Type, bool_, int32, int64, uint32
+from cudabuild.types import (
+    Array,
+    Boolean,
+    Complex,
+    Float,
+    Integer,
+    NoneType,
+    Scalar,
+    Tuple,
+    Type,
+    bool_,
+    int32,
+    int64,
+    uint32,
+)
 
 __all__ = ["verify_function"]
 
@@ -117,8 +131,12 @@ class _Verifier:
 # what each operation asks of its types: a reason where it does not get it
 
 
+#: What arithmetic works on; complex numbers are taken apart for it.
+_NUMBERS = (Boolean, Integer, Float)
+
+
 def _same(instr: Instr, kinds: list[Type]) -> str | None:
-    fits = isinstance(instr.type, Scalar) and all(kind == instr.type for kind in kinds)
+    fits = isinstance(instr.type, _NUMBERS) and all(kind == instr.type for kind in kinds)
     return None if fits else f"operands {kinds} for a result of {instr.type}"
 
 
@@ -137,6 +155,8 @@ def _const(instr: Instr, kinds: list[Type]) -> str | None:
     elif isinstance(kind, Integer):
         low = -(1 << (kind.bits - 1)) if kind.signed else 0
         fits = type(value) is int and low <= value < low + (1 << kind.bits)
+    elif isinstance(kind, Complex):
+        fits = isinstance(value, complex)
     else:
         fits = isinstance(kind, Float) and isinstance(value, float)
     return None if fits else f"{value!r} of {kind}"
@@ -150,7 +170,7 @@ def _shift(instr: Instr, kinds: list[Type]) -> str | None:
 def _cmp(instr: Instr, kinds: list[Type]) -> str | None:
     if instr.attrs["predicate"] not in ("eq", "ne", "lt", "le", "gt", "ge"):
         return f"predicate {instr.attrs['predicate']}"
-    fits = kinds[0] == kinds[1] and isinstance(kinds[0], Scalar) and isinstance(instr.type, Boolean)
+    fits = kinds[0] == kinds[1] and isinstance(kinds[0], _NUMBERS) and isinstance(instr.type, Boolean)
     return None if fits else f"compares {kinds} to {instr.type}"
 
 
@@ -165,8 +185,29 @@ def _phi(instr: Instr, kinds: list[Type]) -> str | None:
 
 
 def _cast(instr: Instr, kinds: list[Type]) -> str | None:
-    fits = isinstance(kinds[0], Scalar) and isinstance(instr.type, Scalar)
+    fits = isinstance(kinds[0], _NUMBERS) and isinstance(instr.type, _NUMBERS)
     return None if fits else f"from {kinds[0]} to {instr.type}"
+
+
+def _complex(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = isinstance(instr.type, Complex) and all(kind == instr.type.part for kind in kinds)
+    return None if fits else f"of {kinds} to {instr.type}"
+
+
+def _part(instr: Instr, kinds: list[Type]) -> str | None:
+    index, (kind,) = instr.attrs["index"], kinds
+    fits = index in (0, 1) and isinstance(kind, Complex) and kind.part == instr.type
+    return None if fits else f"{index} of {kind} to {instr.type}"
+
+
+def _field(instr: Instr, kinds: list[Type]) -> str | None:
+    base, result, offset = kinds[0], instr.type, instr.attrs["offset"]
+    if not isinstance(base, Array) or not isinstance(result, Array):
+        return f"of {base} to {result}"
+    same = result.ndim == base.ndim and result.space == base.space and result.readonly == base.readonly
+    inside = 0 <= offset <= base.dtype.size - result.dtype.size
+    fits = same and inside and (result.layout == "A" or result.ndim == 0)
+    return None if fits else f"at {offset} of {base} to {result}"
 
 
 def _math(instr: Instr, kinds: list[Type]) -> str | None:
@@ -335,5 +376,6 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     **dict.fromkeys(("nanosleep", "syncwarp"), _mask),
     "const": _const, "cmp": _cmp, "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
-    "fence": _fence, "branch": _branch, "call": _call, "print": _print,
+    "fence": _fence, "branch": _branch, "call": _call, "print": _print, "complex": _complex, "part": _part,
+    "field": _field,
 }  # fmt: skip

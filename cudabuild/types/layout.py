@@ -3,8 +3,10 @@
 
 Every argument becomes one or more fields, in order, each at its natural alignment (as ``cuLaunchKernel`` copies them):
 
-* a scalar: itself; ``bool`` is one byte; a weak ``int`` is an int32 in the 32-bit variant (the launch uses that variant
-  only when the value fits) and an int64 in the 64-bit one; a weak ``float`` is a float64;
+* a complex number: its real and its imaginary part;
+* any other scalar: itself; ``bool`` is one byte; a bfloat16 is passed as its bits; a weak ``int`` is an int32 in the
+  32-bit variant (the launch uses that variant only when the value fits) and an int64 in the 64-bit one; a weak
+  ``float`` is a float64;
 * an array: its data pointer, one extent per axis and, for layout A only, one *byte* stride per axis; extents and
 strides
   are int32 in the 32-bit variant, int64 in the 64-bit one. A stride of an axis of extent 0 or 1 is passed as 0;
@@ -20,7 +22,7 @@ span Σ(extent − 1)·|stride| are below 2³¹, every weak int fits an int32, a
 from __future__ import annotations
 
 from cudabuild.errors import LaunchError
-from cudabuild.types.type import Array, Boolean, Float, Scalar, Tuple, Type, WeakInteger
+from cudabuild.types.type import Array, Boolean, BrainFloat, Complex, Float, Scalar, Tuple, Type, WeakInteger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Field:
     Attributes:
         argument: index of the argument it belongs to; -1 for the fault record.
         path: element indices inside nested tuples, outermost first; ``()`` outside tuples.
-        part: ``value``, ``data``, ``shape``, ``stride`` or ``fault``.
+        part: ``value``, ``real``, ``imag``, ``data``, ``shape``, ``stride`` or ``fault``.
         axis: for shape and stride; else 0.
         format: ``struct`` format character: ``?bBhHiIqQefd``, ``P`` for a pointer.
         size, offset: in bytes.
@@ -67,6 +69,7 @@ _INTEGER_FORMATS = {
     "int8": "b", "int16": "h", "int32": "i", "int64": "q",
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
 }  # fmt: skip
+_FLOAT_FORMATS = {16: "e", 32: "f", 64: "d"}
 
 
 def parameter_fields(signature: Signature, index_width: int, *, fault: bool = False) -> list[Field]:
@@ -120,8 +123,13 @@ def _append(fields: list[Field], argument: int, path: tuple[int, ...], kind: Typ
         fields.append(Field(argument, path, "value", 0, index_format, index_size))
     elif isinstance(kind, Boolean):
         fields.append(Field(argument, path, "value", 0, "?", 1))
+    elif isinstance(kind, BrainFloat):
+        fields.append(Field(argument, path, "value", 0, "H", kind.size))
     elif isinstance(kind, Float):
-        fields.append(Field(argument, path, "value", 0, {16: "e", 32: "f", 64: "d"}[kind.bits], kind.size))
+        fields.append(Field(argument, path, "value", 0, _FLOAT_FORMATS[kind.bits], kind.size))
+    elif isinstance(kind, Complex):
+        letter, size = _FLOAT_FORMATS[kind.part.bits], kind.part.size
+        fields += [Field(argument, path, part, 0, letter, size) for part in ("real", "imag")]
     elif isinstance(kind, Scalar):
         fields.append(Field(argument, path, "value", 0, _INTEGER_FORMATS[kind.name], kind.size))
     else:

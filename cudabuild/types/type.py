@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Array",
-    "BrainFloat",
     "Boolean",
+    "BrainFloat",
     "Complex",
     "Float",
     "Integer",

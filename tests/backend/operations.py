@@ -23,10 +23,14 @@ from cudabuild.target import parse_target
 from cudabuild.types import (
     Array,
     Boolean,
+    Complex,
     Float,
     Integer,
     Scalar,
+    bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -39,6 +43,7 @@ from cudabuild.types import (
     uint16,
     uint32,
     uint64,
+    weak_complex,
     weak_float,
     weak_int,
 )
@@ -46,8 +51,12 @@ from cudabuild.types import (
 __all__ = ["ALL_TYPES", "Kernel", "all_kernels", "emit", "make_ptx", "optimised", "rendezvous_kernel"]
 
 INTEGERS: tuple[Scalar, ...] = (int8, int16, int32, int64, uint8, uint16, uint32, uint64, weak_int)
-FLOATS: tuple[Scalar, ...] = (float16, float32, float64, weak_float)
+FLOATS: tuple[Scalar, ...] = (float16, bfloat16, float32, float64, weak_float)
+COMPLEX: tuple[Complex, ...] = (complex64, complex128, weak_complex)
 ALL_TYPES: tuple[Scalar, ...] = (bool_, *INTEGERS, *FLOATS)
+STORED: tuple[Scalar, ...] = tuple(
+    kind for kind in (*ALL_TYPES, *COMPLEX) if kind not in (weak_int, weak_float, weak_complex)
+)
 ATOMIC_TYPES: tuple[Scalar, ...] = (int32, uint32, int64, uint64, float32, float64)
 REGISTERS = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
 REGISTERS += ["laneid", "lanemask_lt"]
@@ -57,7 +66,7 @@ class Kernel:
     """A kernel of one block, under construction: results are stored so that nothing is dead."""
 
     def __init__(self, name: str, *types: Scalar | Array) -> None:
-        outs = [Array(kind, 1, "C") for kind in ALL_TYPES if kind not in (weak_int, weak_float)]
+        outs = [Array(kind, 1, "C") for kind in STORED]
         self.params = [Param(kind, None, f"p{n}", n) for n, kind in enumerate([*outs, *types])]
         self._outs = {str(out.dtype): param for out, param in zip(outs, self.params, strict=False)}
         self.arguments: list[Param] = self.params[len(outs) :]
@@ -78,6 +87,10 @@ class Kernel:
 
     def keep(self, value: Value) -> None:
         """Stores a scalar at the next place of the output array of its type."""
+        if value.type == weak_complex:
+            for index in range(2):
+                self.keep(self.op("part", weak_float, value, index=index))
+            return
         kind = {"int": int64, "float": float64}.get(value.type.name, value.type)
         assert isinstance(kind, Scalar)
         if kind != value.type:
@@ -159,6 +172,27 @@ def float_kernels(kind: Scalar) -> Iterator[Function]:
     yield k.finish()
 
 
+def complex_kernel(kind: Complex) -> Function:
+    k = Kernel(f"complex_{kind.name}", kind, kind.part)
+    z, x = k.arguments
+    for index in range(2):
+        k.keep(k.op("part", kind.part, z, index=index))
+    k.keep(k.op("complex", kind, x, k.op("part", kind.part, z, index=0)))
+    k.keep(k.op("select", kind, k.op("isnan", bool_, x), z, k.const(1.5 - 2j, kind)))
+    k.keep(k.op("undef", kind))
+    for array in (k.array(kind), k.op("local", Array(kind, 1, "C", space="local"), shape=(4,), key="own")):
+        assert isinstance(array.type, Array)
+        for index in range(2):
+            parts = k.op(
+                "field", Array(kind.part, 1, "A", space=array.type.space), array, offset=index * kind.part.size
+            )
+            k.op("store", none, parts, k.const(1), x)
+            k.keep(k.op("load", kind.part, parts, k.const(0)))
+            if array.type.space == "global":
+                k.op("atomic", kind.part, parts, k.const(1), x, function="add")
+    return k.finish()
+
+
 def bool_kernel() -> Function:
     k = Kernel("arithmetic_bool", bool_, bool_)
     a, b = k.arguments
@@ -203,7 +237,7 @@ def memory_kernel(kind: Scalar) -> Function:
         k.op("barrier", none)
         k.keep(k.op("load", kind, array, *indices[1:], k.const(1)))
         k.keep(k.op("dim", weak_int, array, axis=0))
-    for mode in ("idx", "up", "down", "bfly"):
+    for mode in ("idx", "up", "down", "bfly") if isinstance(kind, (Boolean, Integer, Float)) else ():
         mask, lane = k.const(0xFFFFFFFF, uint32), k.op("cast", int32, i)
         k.keep(k.op("shfl", kind, mask, value, lane, k.const(32, int32), mode=mode))
         k.keep(k.op("shfl", kind, mask, value, k.const(1, int32), lane, mode=mode))
@@ -271,7 +305,8 @@ def device_function(kind: Scalar) -> Function:
     entry, swap, done = Block("entry"), Block("b1"), Block("b2")
     b = Builder(entry)
     ordered = b.emit("tuple", pair, x, y)
-    b.branch(b.emit("cmp", bool_, x, y, predicate="le"), done, swap)
+    left, right = (b.emit("part", kind.part, z, index=0) for z in (x, y)) if isinstance(kind, Complex) else (x, y)
+    b.branch(b.emit("cmp", bool_, left, right, predicate="le"), done, swap)
     b = Builder(swap)
     swapped = b.emit("tuple", pair, y, x)
     b.jump(done)
@@ -306,8 +341,9 @@ def all_kernels() -> list[Function]:
     """Every operation on every type."""
     found = [bool_kernel(), thread_kernel(), rendezvous_kernel(), fault_kernel(), *map(integer_kernel, INTEGERS)]
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
-    found += [memory_kernel(kind) for kind in ALL_TYPES if kind not in (weak_int, weak_float)]
-    found += [call_kernel(kind) for kind in ALL_TYPES]
+    found += [complex_kernel(kind) for kind in COMPLEX if kind != weak_complex]
+    found += [memory_kernel(kind) for kind in STORED]
+    found += [call_kernel(kind) for kind in (*ALL_TYPES, *COMPLEX)]
     assert all(isinstance(kind, (Boolean, Float, Integer)) for kind in ALL_TYPES)
     return found
 

@@ -71,4 +71,4 @@ def test_too_many_arguments() -> None:
     k.params.extend(Param(Array(int32, 8, "A"), None, f"x{n}", 0) for n in range(32))
     for index, param in enumerate(k.params):
         param.index = index
-    assert "found:    4552 bytes of arguments" in message(k.finish())
+    assert "found:    4600 bytes of arguments" in message(k.finish())

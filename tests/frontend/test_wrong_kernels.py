@@ -44,7 +44,7 @@ WRONG = {
     "prints": "float32[::1]",
     "nested_function": "float32[::1]",
     "bitwise_on_float": "int32[::1], float32[::1]",
-    "captured_complex_array": "float64[::1]",
+    "captured_text_array": "float64[::1]",
     "writes_captured_array": "float64[::1]",
     "mistake_in_helper": "float32[::1]",
     "several_mistakes": "float32[::1], int",

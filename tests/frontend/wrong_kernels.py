@@ -128,7 +128,7 @@ def bitwise_on_float(x, y):
     x[i] = y[i] & 1
 
 
-def captured_complex_array(x):
+def captured_text_array(x):
     i = cuda.grid(1)
     x[i] = WAVES[i % 4]
 
@@ -209,7 +209,7 @@ def writes_captured_array(x):
     TABLE[i] = x[i]
 
 
-WAVES = np.ones(4, np.complex64)
+WAVES = np.array(["ab", "cd", "ef", "gh"], object)
 
 
 def keyword_only(x, *, n=2):

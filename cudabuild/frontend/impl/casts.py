@@ -18,9 +18,9 @@ __all__ = ["cast_to", "find_scalar_type", "scalar_type_of"]
 
 _NUMPY_SCALARS = {
     numpy.bool_: "bool",
-    **{getattr(numpy, name): name for name in scalar_names() if name not in ("bool", "int", "float")},
+    **{getattr(numpy, name): name for name in scalar_names() if name[-1].isdigit() and hasattr(numpy, name)},
 }
-_PYTHON_SCALARS = {int: "int64", float: "float64", bool: "bool"}
+_PYTHON_SCALARS = {int: "int64", float: "float64", bool: "bool", complex: "complex128"}
 
 
 def cast_to(context: Context, kind: Scalar, operands: Any) -> Operand:
@@ -69,7 +69,7 @@ def scalar_type_of(operand: Operand) -> Scalar:
     raise Refusal(
         "not an element type",
         found=describe(operand),
-        expected="a scalar type: " + ", ".join(n for n in scalar_names() if n not in ("int", "float")),
+        expected="a scalar type: " + ", ".join(n for n in scalar_names() if n not in ("int", "float", "complex")),
         do="pass a type, such as float32 from cudabuild",
         operand=2,
     )
