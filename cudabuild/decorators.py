@@ -137,7 +137,7 @@ def _is_legal(name: str, value: Any) -> bool:
     if name in ("debug", "fastmath", "fma", "lineinfo"):
         return isinstance(value, bool)
     if name == "literals":
-        return bool(value == "weak")
+        return value in ("weak", "numba")
     if name == "opt":
         return _is_number(value, 0, 3)
     if name == "max_registers":

@@ -42,7 +42,11 @@ OPTIONS: tuple[OptionSpec, ...] = (
     ),
     OptionSpec("fma", True, "bool", True, "contract a * b + c into one fused multiply-add with a single rounding"),
     OptionSpec(
-        "literals", "weak", "'weak'", True, "how Python numbers are typed: 'weak' takes the other operand's type"
+        "literals",
+        "weak",
+        "'weak' or 'numba'",
+        True,
+        "how Python numbers are typed: 'weak' takes the other operand's type, 'numba' makes int64 and float64",
     ),
     OptionSpec(
         "debug",

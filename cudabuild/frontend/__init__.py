@@ -11,6 +11,7 @@ from cudabuild.frontend import impl
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.infer import FunctionInference, params_of
 from cudabuild.frontend.specialise import Session, raise_diagnostics
+from cudabuild.frontend.tables import find_table
 from cudabuild.ir.hir import HirFunction
 from cudabuild.ir.ir import Function, Value
 from cudabuild.ir.verifier import verify_function
@@ -36,19 +37,26 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     Args:
         definition: the kernel (or device function).
         signature: one type for each parameter.
-        options: compile options in place of the definition's own; of them only ``debug`` counts here.
+        options: compile options in place of the definition's own; of them ``debug`` and ``literals`` count here.
 
     Raises:
         CompilationError: with every mistake found in the kernel and the device functions that it reaches.
         SourceError: the text of the kernel or of a function that it calls cannot be had.
     """
-    session = Session(debug=definition.options["debug"] if options is None else options["debug"])
+    options = definition.options if options is None else options
+    session = Session(debug=options["debug"])
     hir, sink = session.hir(definition.function)
     if not definition.is_device:
         _refuse_keyword_only(sink)
     arguments = [Value(kind) for kind in signature]
     inference = FunctionInference(
-        session, definition.function, hir, sink, arguments, is_kernel=not definition.is_device
+        session,
+        definition.function,
+        hir,
+        sink,
+        arguments,
+        is_kernel=not definition.is_device,
+        table=find_table(options["literals"]),
     )
     inference.run()
     found: dict[object, Diagnostic] = {}

@@ -9,6 +9,7 @@ from typing import cast
 from cudabuild.errors import Location
 from cudabuild.frontend.ast_scopes import is_cheap, local_names
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
+from cudabuild.frontend.folding import literal_number
 from cudabuild.frontend.refused_syntax import refuse_syntax
 from cudabuild.frontend.ssa import SsaBuilder
 from cudabuild.ir.hir import HirBlock, HirInstr
@@ -87,6 +88,9 @@ class ExpressionBuilder:
         return self.ssa.emit("name", self._at(node), identifier=node.id)
 
     def _expr_BinOp(self, node: ast.BinOp) -> HirInstr:
+        number = literal_number(node)
+        if number is not None:
+            return self.ssa.emit("const", self._at(node), value=number)
         left = self._expression(node.left)
         right = self._expression(node.right)
         result = self.ssa.emit("binary", self._at(node), left, right, operator=BINARY[type(node.op)])
@@ -94,6 +98,9 @@ class ExpressionBuilder:
         return result
 
     def _expr_UnaryOp(self, node: ast.UnaryOp) -> HirInstr:
+        number = literal_number(node)
+        if number is not None:
+            return self.ssa.emit("const", self._at(node), value=number)
         value = self._expression(node.operand)
         result = self.ssa.emit("unary", self._at(node), value, operator=_UNARY[type(node.op)])
         result.nodes = (node.operand,)

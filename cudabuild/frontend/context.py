@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from cudabuild.definition import KernelDefinition
 from cudabuild.errors import Location
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.folding import fold_cast
@@ -24,6 +25,7 @@ from cudabuild.frontend.operands import (
     describe,
     is_const,
 )
+from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.ir.ir import Block, Builder, Instr, Value
 from cudabuild.types import (
     Array,
@@ -33,7 +35,6 @@ from cudabuild.types import (
     Tuple,
     Type,
     bool_,
-    weak_float,
     weak_int,
 )
 
@@ -55,11 +56,20 @@ class CallTarget(Protocol):
         """The result of calling the Python function ``function`` as a device function."""
         ...
 
+    def declare(self, definition: KernelDefinition) -> Any:
+        """Notes the options that a decorated device function brings along; gives its function."""
+        ...
+
 
 class Context:
-    """One operation's surroundings: where it stands, and the builder it appends to."""
+    """One operation's surroundings: where it stands, and the builder it appends to.
 
-    def __init__(self, block: Block, calls: CallTarget, *, inferring: bool) -> None:
+    Attributes:
+        table: how numbers of two types meet in the function being compiled.
+    """
+
+    def __init__(self, block: Block, calls: CallTarget, *, inferring: bool, table: Table = WEAK) -> None:
+        self.table = table
         self.builder = Builder(block)
         self.calls = calls
         self.inferring = inferring
@@ -93,7 +103,7 @@ class Context:
         """A Python number as a constant operand."""
         if isinstance(value, bool):
             return self.const(value, bool_)
-        return self.const(value, weak_int if isinstance(value, int) else weak_float)
+        return self.const(value, weak_int if isinstance(value, int) else self.table.python_float)
 
     def cast(self, value: Value, kind: Type) -> Value:
         """``value`` as ``kind``: a scalar conversion, an array's more general layout or space, a tuple's elements."""

@@ -267,7 +267,7 @@ def call(context: Context, callee: Operand, arguments: list[Operand], keywords: 
                 do="move the shared code into a plain function and call it from both",
                 operand=0,
             )
-        return context.calls.call(context, definition.function, arguments, keywords)
+        return context.calls.call(context, context.calls.declare(definition), arguments, keywords)
     if isinstance(value, FunctionType):
         return context.calls.call(context, value, arguments, keywords)
     raise _refuse_call(value)

@@ -33,6 +33,7 @@ from cudabuild.frontend.operands import (
     key_of,
 )
 from cudabuild.frontend.specialise import Session
+from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.ir.hir import HirBlock, HirFunction, HirInstr
 from cudabuild.ir.ir import Block, Function, Param, Value
 from cudabuild.types import none
@@ -47,6 +48,7 @@ class FunctionInference:
 
     Attributes:
         name: of the specialisation; "" for the kernel.
+        table: how numbers meet in it.
         result: what the function returns: an operand (its type, constant or compile-time object), or None while no
         return has
             been reached.
@@ -62,7 +64,9 @@ class FunctionInference:
         *,
         is_kernel: bool,
         name: str = "",
+        table: Table = WEAK,
     ) -> None:
+        self.table = table
         self.session = session
         self.name = name
         self.function = function
@@ -96,7 +100,7 @@ class FunctionInference:
         self.typing = DiagnosticSink(self.syntax.source, self.syntax.name)
         changed = False
         reached = {self.hir.blocks[0]} | {target for _, target in self.edges}
-        context = Context(Block("scratch"), self.session, inferring=True)
+        context = Context(Block("scratch"), self.session, inferring=True, table=self.table)
         for block in self.hir.blocks:
             if block not in reached:
                 continue
@@ -145,7 +149,7 @@ class FunctionInference:
         for operand, predecessor in zip(phi.operands, phi.block.predecessors, strict=True):
             assert operand is not None
             if (predecessor, phi.block) in self.edges and operand in self.states:
-                state = join(phi.attrs["variable"], state, self.states[operand], Value)
+                state = join(phi.attrs["variable"], state, self.states[operand], Value, self.table)
         return Unknown() if state is None else state
 
     def _targets(self, end: HirInstr) -> list[HirBlock]:
@@ -183,7 +187,7 @@ class FunctionInference:
             return
         if isinstance(value, Undefined):
             value = Poison()
-        joined = join("the result", self.result, value, Value)
+        joined = join("the result", self.result, value, Value, self.table)
         if isinstance(joined, Conflict):
             refusal = Refusal(
                 "the paths of a function return different things",
@@ -218,7 +222,7 @@ class _Lowering:
     def run(self) -> None:
         self.into.blocks.extend(self.blocks.values())
         for block in self.order:
-            context = Context(self.blocks[block], self.inference.session, inferring=False)
+            context = Context(self.blocks[block], self.inference.session, inferring=False, table=self.inference.table)
             self._phis(context, block)
             for instr in block.instructions:
                 if instr is block.end:
@@ -305,7 +309,7 @@ class _Lowering:
             operand = incoming[self.origin[predecessor]]
             assert operand is not None
             source = self.values.get(operand, Undefined(phi.attrs["variable"]))
-            context = Context(predecessor, self.inference.session, inferring=False)
+            context = Context(predecessor, self.inference.session, inferring=False, table=self.inference.table)
             context.at(phi.location)
             end = predecessor.instructions.pop()
             self._fill_one(context, made, source)

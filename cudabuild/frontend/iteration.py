@@ -99,6 +99,11 @@ def _step(context: Context, operands: list[Any]) -> Operand:
     position = _value(operands[1])
     if iterator.kind != "range":
         return arrays.get_item(context, iterator.parts[0], position)
+    return context.cast(_number(context, iterator, position), iterator.item)
+
+
+def _number(context: Context, iterator: IteratorOperand, position: Value) -> Value:
+    """The number of a range at ``position``."""
     start, stop, step = (_value(part) for part in iterator.parts)
     if _unit(iterator):
         return position if is_const(position) else context.emit("within", weak_int, position, start, stop)

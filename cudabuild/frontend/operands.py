@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cudabuild.frontend.promotion import join_types
+from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.ir.ir import Instr, Value
-from cudabuild.types import Array, Scalar, Tuple, Type, none
+from cudabuild.types import Array, Scalar, Tuple, Type, none, weak_int
 
 __all__ = [
     "Conflict",
@@ -62,10 +62,11 @@ class SliceOperand:
 @dataclass(frozen=True, eq=False)
 class IteratorOperand:
     """What a ``for`` iterates over. ``kind`` is ``range`` (parts: start, stop, step) or ``array`` (parts: the
-    array)."""
+    array). ``item`` is the type that a range's numbers are given out in."""
 
     kind: str
     parts: tuple[Operand, ...]
+    item: Scalar = weak_int
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def key_of(operand: Operand | None) -> Any:
     if isinstance(operand, SliceOperand):
         return ("slice", key_of(operand.start), key_of(operand.stop), key_of(operand.step))
     if isinstance(operand, IteratorOperand):
-        return ("iterator", operand.kind, *map(key_of, operand.parts))
+        return ("iterator", operand.kind, operand.item.name, *map(key_of, operand.parts))
     return (type(operand).__name__,)
 
 
@@ -195,12 +196,15 @@ def _describe_object(value: Any) -> str:
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
 
 
-def join(variable: str, old: Operand | None, new: Operand, make: Callable[[Type], Value]) -> Operand:
+def join(
+    variable: str, old: Operand | None, new: Operand, make: Callable[[Type], Value], table: Table = WEAK
+) -> Operand:
     """The operand of a phi: what both ``old`` (None: nothing yet) and ``new`` can become.
 
     Args:
         variable: the user's name, for a conflict.
         make: makes a run-time value of a type.
+        table: how types meet.
     """
     if old is None or isinstance(old, (Undefined, Unknown)):
         return new
@@ -211,12 +215,12 @@ def join(variable: str, old: Operand | None, new: Operand, make: Callable[[Type]
     if isinstance(new, (Poison, Conflict)):
         return new
     if isinstance(old, TupleOperand) and isinstance(new, TupleOperand) and len(old.elements) == len(new.elements):
-        elements = [join(variable, a, b, make) for a, b in zip(old.elements, new.elements, strict=True)]
+        elements = [join(variable, a, b, make, table) for a, b in zip(old.elements, new.elements, strict=True)]
         if not any(isinstance(element, Conflict) for element in elements):
             return TupleOperand(tuple(elements))
     first, second = type_of(old), type_of(new)
     if first is not None and second is not None:
-        common = join_types(first, second)
+        common = table.join(first, second)
         if common is not None:
             return make(common)
     return Conflict(variable, describe(_plain(old, make)), describe(_plain(new, make)))

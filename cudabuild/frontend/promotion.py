@@ -10,6 +10,8 @@ bfloat16, which NumPy has not, promotes as a float16 would, and to float32 besid
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cudabuild.types import (
     Array,
     Boolean,
@@ -105,12 +107,19 @@ def _promote_mixed(floating: Float, integer: Integer) -> Scalar:
     return floating if floating.bits >= needed.bits else needed
 
 
-def join_types(left: Type, right: Type) -> Type | None:
-    """The type of a variable that is ``left`` on one path and ``right`` on another, or None if there is none."""
+def join_types(
+    left: Type, right: Type, join_scalars: Callable[[Scalar, Scalar], Scalar | None] = promote
+) -> Type | None:
+    """The type of a variable that is ``left`` on one path and ``right`` on another, or None if there is none.
+
+    Args:
+        left, right: the two types.
+        join_scalars: what two different scalars give.
+    """
     if left == right:
         return left
     if isinstance(left, Scalar) and isinstance(right, Scalar):
-        return promote(left, right)
+        return join_scalars(left, right)
     if isinstance(left, Array) and isinstance(right, Array):
         if left.dtype != right.dtype or left.ndim != right.ndim:
             return None
@@ -122,7 +131,7 @@ def join_types(left: Type, right: Type) -> Type | None:
             left.space if left.space == right.space else "generic",
         )
     if isinstance(left, Tuple) and isinstance(right, Tuple) and len(left.elements) == len(right.elements):
-        elements = [join_types(a, b) for a, b in zip(left.elements, right.elements, strict=True)]
+        elements = [join_types(a, b, join_scalars) for a, b in zip(left.elements, right.elements, strict=True)]
         known = [element for element in elements if element is not None]
         return Tuple(known) if len(known) == len(elements) else None
     if isinstance(left, NoneType) or isinstance(right, NoneType):

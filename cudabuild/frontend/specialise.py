@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CompilationError, Diagnostic, SourceError
 from cudabuild.frontend.ast_to_hir import build_hir
 from cudabuild.frontend.context import Context
@@ -29,6 +30,7 @@ from cudabuild.frontend.operands import (
     key_of,
     type_of,
 )
+from cudabuild.frontend.tables import WEAK, Table, find_table
 from cudabuild.ir.hir import HirFunction
 from cudabuild.ir.ir import Function, Value
 from cudabuild.source import FunctionSource, get_source
@@ -63,6 +65,7 @@ class Session:
         self._hir: dict[FunctionType, tuple[FunctionSource, HirFunction, DiagnosticSink]] = {}
         self._names: dict[str, int] = {}
         self._sites: dict[Any, Specialisation] = {}
+        self._tables: dict[FunctionType, Table] = {}
 
     def hir(self, function: FunctionType) -> tuple[HirFunction, DiagnosticSink]:
         """The HIR of a function and the diagnostics of its syntax; raises SourceError."""
@@ -91,7 +94,7 @@ class Session:
             return Poison()
         site = context.next_call_site()
         if context.inferring:
-            self._sites[site] = self._find(function, arguments)
+            self._sites[site] = self._find(function, arguments, self._table_of(context, function))
         specialisation = self._sites[site]
         self._settle(specialisation)
         inference = specialisation.inference
@@ -136,10 +139,22 @@ class Session:
                 arguments.append(operand_of_object(context, parameter.default))
         return arguments
 
-    def _find(self, function: FunctionType, arguments: list[Operand]) -> Specialisation:
+    def _table_of(self, context: Context, function: FunctionType) -> Table:
+        """How numbers meet in a function: as its own decorator says, or as they do in its caller."""
+        if (function.__module__ or "").partition(".")[0] == "cudabuild":  # the language's own functions
+            return WEAK
+        return self._tables.get(function, context.table)
+
+    def declare(self, definition: KernelDefinition) -> FunctionType:
+        """Notes the options that a decorated device function brings along; gives its function."""
+        if "literals" in definition.options.written:
+            self._tables[definition.function] = find_table(definition.options["literals"])
+        return definition.function
+
+    def _find(self, function: FunctionType, arguments: list[Operand], table: Table) -> Specialisation:
         if any(s.running and s.inference.function is function for s in self.specialisations.values()):
             arguments = [_without_constant(argument) for argument in arguments]
-        key = (function, *map(_argument_key, arguments))
+        key = (function, table, *map(_argument_key, arguments))
         known = self.specialisations.get(key)
         if known is not None:
             return known
@@ -158,7 +173,7 @@ class Session:
         count = self._names[function.__name__] = self._names.get(function.__name__, 0) + 1
         name = function.__name__ if count == 1 else f"{function.__name__}.{count}"
         parameters = [_as_parameter(argument) for argument in arguments]
-        inference = FunctionInference(self, function, hir, sink, parameters, is_kernel=False, name=name)
+        inference = FunctionInference(self, function, hir, sink, parameters, is_kernel=False, name=name, table=table)
         made = self.specialisations[key] = Specialisation(inference, name)
         return made
 

@@ -7,9 +7,8 @@ from cudabuild.frontend.context import Context
 from cudabuild.frontend.impl.math_functions import as_float
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import Operand
-from cudabuild.frontend.promotion import promote
 from cudabuild.ir.ir import Value
-from cudabuild.types import Boolean, Scalar, bool_, int32, weak_int
+from cudabuild.types import Boolean, Integer, Scalar, bool_, int32, weak_int
 
 __all__: list[str] = []
 
@@ -19,14 +18,21 @@ def _count(context: Context, op: str, x: Operand) -> Value:
     return context.cast(context.emit(op, int32, value), weak_int)
 
 
+def _bit_count(context: Context, op: str, x: Operand) -> Value:
+    count = _count(context, op, x)
+    assert isinstance(x, Value)
+    assert isinstance(x.type, Integer)
+    return context.cast(count, context.table.bit_count(x.type))
+
+
 @kernel_name("popc")
 def popc(context: Context, x: Operand) -> Operand:
-    return _count(context, "popc", x)
+    return _bit_count(context, "popc", x)
 
 
 @kernel_name("clz")
 def clz(context: Context, x: Operand) -> Operand:
-    return _count(context, "clz", x)
+    return _bit_count(context, "clz", x)
 
 
 @kernel_name("ffs")
@@ -34,7 +40,8 @@ def ffs(context: Context, x: Operand) -> Operand:
     value = context.integer(x, "the argument", 1)
     place = context.emit("add", weak_int, _count(context, "ctz", value), context.weak(1))
     none_set = context.emit("cmp", bool_, value, context.const(0, value.type), predicate="eq")
-    return context.emit("select", weak_int, none_set, context.weak(0), place)
+    found = context.emit("select", weak_int, none_set, context.weak(0), place)
+    return context.cast(found, context.table.bit_position)
 
 
 @kernel_name("brev")
@@ -51,25 +58,27 @@ def selp(context: Context, condition: Operand, a: Operand, b: Operand) -> Operan
         return context.emit("select", bool_, test, x, y)
     assert isinstance(x.type, Scalar)
     assert isinstance(y.type, Scalar)
-    kind = promote(x.type, y.type)
+    kind = context.table.extreme(x.type, y.type)
     return context.emit("select", kind, test, context.cast(x, kind), context.cast(y, kind))
 
 
 @kernel_name("fma")
 def fma(context: Context, a: Operand, b: Operand, c: Operand) -> Operand:
-    values = [as_float(context, part, "an argument of fma", position) for position, part in enumerate((a, b, c), 1)]
+    values = [
+        as_float(context, part, "an argument of fma", position, "fma") for position, part in enumerate((a, b, c), 1)
+    ]
     kind = values[0].type
     for value in values[1:]:
         assert isinstance(kind, Scalar)
         assert isinstance(value.type, Scalar)
-        kind = promote(kind, value.type)
+        kind = context.table.extreme(kind, value.type)
     return context.emit("math", kind, *(context.cast(value, kind) for value in values), function="fma")
 
 
 def _register(name: str) -> None:
     @kernel_name(name)
     def rule(context: Context, x: Operand) -> Operand:
-        value = as_float(context, x, f"the argument of {name}")
+        value = as_float(context, x, f"the argument of {name}", 1, name)
         return context.emit("math", value.type, value, function=name)
 
 

@@ -17,9 +17,8 @@ from cudabuild.frontend.operands import (
     describe,
     is_const,
 )
-from cudabuild.frontend.promotion import promote
 from cudabuild.ir.ir import Value
-from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, weak_float, weak_int
+from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, weak_int
 
 __all__: list[str] = []
 
@@ -27,8 +26,9 @@ __all__: list[str] = []
 @python_function(builtins.abs)
 def abs_(context: Context, x: Operand) -> Operand:
     value = context.scalar(x, "the argument of abs", 1)
+    assert isinstance(value.type, Scalar)
     if isinstance(value.type, Boolean):
-        return context.cast(value, weak_int)
+        return context.cast(value, context.table.magnitude(value.type))
     if is_const(value) and isinstance(value.type, (Integer, Float)):
         constant = const_of(value)
         if constant >= 0:
@@ -69,7 +69,7 @@ def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
             continue
         assert isinstance(result.type, Scalar)
         assert isinstance(value.type, Scalar)
-        kind = promote(result.type, value.type)
+        kind = context.table.extreme(result.type, value.type)
         a, b = context.cast(result, kind), context.cast(value, kind)
         if is_const(a) and is_const(b):
             result = context.const((builtins.min if op == "min" else builtins.max)(const_of(a), const_of(b)), kind)
@@ -125,12 +125,16 @@ def len_(context: Context, x: Operand) -> Operand:
 
 @python_function(builtins.int)
 def int_(context: Context, x: Operand) -> Operand:
-    return context.cast(context.scalar(x, "the argument of int", 1), weak_int)
+    value = context.scalar(x, "the argument of int", 1)
+    assert isinstance(value.type, Scalar)
+    return context.cast(value, context.table.int_of(value.type))
 
 
 @python_function(builtins.float)
 def float_(context: Context, x: Operand) -> Operand:
-    return context.cast(context.scalar(x, "the argument of float", 1), weak_float)
+    value = context.scalar(x, "the argument of float", 1)
+    assert isinstance(value.type, Scalar)
+    return context.cast(value, context.table.python_float_of(value.type))
 
 
 @python_function(builtins.bool)
@@ -148,6 +152,7 @@ def range_(context: Context, *bounds: Operand) -> Operand:
             do="give one to three integers",
         )
     values = []
+    kinds = []
     for position, bound in enumerate(bounds, 1):
         value = context.scalar(bound, "an argument of range", position)
         if isinstance(value.type, Float):
@@ -158,8 +163,10 @@ def range_(context: Context, *bounds: Operand) -> Operand:
                 do="convert it: range(int(x))",
                 operand=position,
             )
+        assert isinstance(value.type, Scalar)
+        kinds.append(value.type)
         values.append(context.cast(value, weak_int))
     start = values[0] if len(values) > 1 else context.weak(0)
     stop = values[1] if len(values) > 1 else values[0]
     step = values[2] if len(values) > 2 else context.weak(1)
-    return IteratorOperand("range", (start, stop, step))
+    return IteratorOperand("range", (start, stop, step), context.table.range_item(*kinds))

@@ -18,9 +18,8 @@ from cudabuild.frontend.folding import fold_cast
 from cudabuild.frontend.impl import operators
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import Operand, TupleOperand, const_of, is_const
-from cudabuild.frontend.promotion import is_weak, promote
 from cudabuild.ir.ir import Value
-from cudabuild.types import Boolean, Float, Scalar, WeakFloat, bool_, float64, int32, weak_float, weak_int
+from cudabuild.types import Boolean, Float, Scalar, WeakFloat, bool_, int32, weak_float
 
 __all__: list[str] = []
 
@@ -86,13 +85,11 @@ def _objects(spellings: tuple[str, ...]) -> list[tuple[str, Any]]:
     return found
 
 
-def as_float(context: Context, operand: Operand, what: str, position: int = 1) -> Value:
-    """The argument as the float in which a math function works on it."""
+def as_float(context: Context, operand: Operand, what: str, position: int = 1, function: str = "") -> Value:
+    """The argument as the float in which a math function works on it; ``function`` is its name for the table."""
     value = context.scalar(operand, what, position)
-    if isinstance(value.type, Float):
-        return value
-    weak = isinstance(value.type, Boolean) or is_weak(value.type)
-    return context.cast(value, weak_float if weak else float64)
+    assert isinstance(value.type, Scalar)
+    return context.cast(value, context.table.math_argument(value.type, function))
 
 
 def _fold(context: Context, function: Any, *values: Value) -> Value | None:
@@ -110,17 +107,17 @@ def _fold(context: Context, function: Any, *values: Value) -> Value | None:
 def _register_unary(ir_name: str, spelling: str, item: Any) -> None:
     @python_function(item, name=spelling)
     def rule(context: Context, x: Operand) -> Operand:
-        value = as_float(context, x, f"the argument of {spelling}")
+        value = as_float(context, x, f"the argument of {spelling}", 1, spelling)
         folded = _fold(context, item, value)
         return folded if folded is not None else context.emit("math", value.type, value, function=ir_name)
 
 
 def two_floats(context: Context, spelling: str, x: Operand, y: Operand) -> tuple[Value, Value, Scalar]:
-    a = as_float(context, x, f"the first argument of {spelling}", 1)
-    b = as_float(context, y, f"the second argument of {spelling}", 2)
+    a = context.scalar(x, f"the first argument of {spelling}", 1)
+    b = context.scalar(y, f"the second argument of {spelling}", 2)
     assert isinstance(a.type, Scalar)
     assert isinstance(b.type, Scalar)
-    kind = promote(a.type, b.type)
+    kind = context.table.math_arguments(spelling.removeprefix("math."), a.type, b.type)
     return context.cast(a, kind), context.cast(b, kind), kind
 
 
@@ -155,17 +152,19 @@ _register_all()
 
 @python_function(math.fabs, numpy.fabs)
 def fabs(context: Context, x: Operand) -> Operand:
-    value = as_float(context, x, "the argument of fabs")
+    value = as_float(context, x, "the argument of fabs", 1, "fabs")
     return context.emit("abs", value.type, value)
 
 
 @python_function(math.log, name="math.log")
 def log(context: Context, x: Operand, base: Operand | None = None) -> Operand:
-    value = as_float(context, x, "the argument of math.log")
+    value = as_float(context, x, "the argument of math.log", 1, "log")
     natural = _log(context, value)
     if base is None:
         return natural
-    return operators.binary(context, "/", natural, _log(context, as_float(context, base, "the base of math.log", 2)))
+    return operators.binary(
+        context, "/", natural, _log(context, as_float(context, base, "the base of math.log", 2, "log"))
+    )
 
 
 def _log(context: Context, value: Value) -> Value:
@@ -175,7 +174,7 @@ def _log(context: Context, value: Value) -> Value:
 
 @python_function(numpy.log, name="numpy.log")
 def numpy_log(context: Context, x: Operand) -> Operand:
-    return _log(context, as_float(context, x, "the argument of numpy.log"))
+    return _log(context, as_float(context, x, "the argument of numpy.log", 1, "numpy.log"))
 
 
 @python_function(math.fmod, numpy.fmod)
@@ -186,7 +185,7 @@ def fmod(context: Context, x: Operand, y: Operand) -> Operand:
 
 @python_function(math.ldexp, numpy.ldexp)
 def ldexp(context: Context, x: Operand, i: Operand) -> Operand:
-    value = as_float(context, x, "the first argument of ldexp")
+    value = as_float(context, x, "the first argument of ldexp", 1, "ldexp")
     exponent = context.cast(context.scalar(i, "the second argument of ldexp", 2), int32)
     return context.emit("math", value.type, value, exponent, function="ldexp")
 
@@ -205,13 +204,14 @@ def modf(context: Context, x: Operand) -> Operand:
 def _rounding(ir_name: str) -> Callable[[Context, Operand], Operand]:
     def rule(context: Context, x: Operand) -> Operand:
         value = context.scalar(x, f"the argument of math.{ir_name}", 1)
+        assert isinstance(value.type, Scalar)
+        kind = context.table.whole(context.table.math_argument(value.type, ir_name))
         if not isinstance(value.type, Float):
-            return context.cast(value, weak_int)
+            return context.cast(value, kind)
         if is_const(value) and math.isfinite(const_of(value)):
-            return context.const(
-                fold_cast(float(getattr(math, ir_name)(const_of(value))), weak_float, weak_int), weak_int
-            )
-        return context.cast(context.emit("math", value.type, value, function=ir_name), weak_int)
+            whole = float(getattr(math, ir_name)(const_of(value)))
+            return context.const(fold_cast(whole, value.type, kind), kind)
+        return context.cast(context.emit("math", value.type, value, function=ir_name), kind)
 
     return rule
 
@@ -222,12 +222,14 @@ for _name in ("floor", "ceil", "trunc"):
 
 @python_function(math.degrees, numpy.degrees, numpy.rad2deg)
 def degrees(context: Context, x: Operand) -> Operand:
-    return operators.binary(context, "*", as_float(context, x, "the angle"), context.weak(180.0 / math.pi))
+    angle = as_float(context, x, "the angle")
+    return operators.binary(context, "*", angle, context.const(180.0 / math.pi, angle.type))
 
 
 @python_function(math.radians, numpy.radians, numpy.deg2rad)
 def radians(context: Context, x: Operand) -> Operand:
-    return operators.binary(context, "*", as_float(context, x, "the angle"), context.weak(math.pi / 180.0))
+    angle = as_float(context, x, "the angle")
+    return operators.binary(context, "*", angle, context.const(math.pi / 180.0, angle.type))
 
 
 @python_function(math.gcd)

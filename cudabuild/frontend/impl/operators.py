@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cudabuild.frontend import library
@@ -20,7 +21,6 @@ from cudabuild.frontend.operands import (
     is_const,
     type_of,
 )
-from cudabuild.frontend.promotion import is_weak, promote
 from cudabuild.ir.ir import Value
 from cudabuild.types import (
     Array,
@@ -30,10 +30,8 @@ from cudabuild.types import (
     Scalar,
     WeakInteger,
     bool_,
-    float64,
     int64,
     uint64,
-    weak_float,
     weak_int,
 )
 
@@ -56,7 +54,8 @@ def unary(context: Context, operator: str, operand: Operand) -> Operand:
             return context.const(not const_of(value), bool_)
         return context.emit("inv", bool_, value)
     value = context.scalar(operand, f"the operand of '{operator}'", 0)
-    kind = _number(value.type)
+    assert isinstance(value.type, Scalar)
+    kind = context.table.inverted(value.type) if operator == "~" else context.table.signed(value.type)
     if operator == "~" and isinstance(kind, Float):
         raise Refusal(
             "'~' of a float", found=describe(operand), expected="an integer", do="convert it first: ~int(x)", operand=0
@@ -64,6 +63,8 @@ def unary(context: Context, operator: str, operand: Operand) -> Operand:
     value = context.cast(value, kind)
     if operator == "+":
         return value
+    if isinstance(kind, Boolean):
+        return unary(context, "not", value)
     if is_const(value):
         constant = const_of(value)
         if isinstance(kind, Integer):
@@ -123,9 +124,9 @@ def _number_operand(context: Context, operator: str, left: Operand, right: Opera
 def _arithmetic(context: Context, operator: str, a: Value, b: Value) -> Value:
     assert isinstance(a.type, Scalar)
     assert isinstance(b.type, Scalar)
-    kind = promote(a.type, b.type)
-    if operator == "/" and isinstance(kind, Integer):
-        kind = weak_float if is_weak(kind) else float64
+    table = context.table
+    by_operator = {"/": table.division, "//": table.floor_division, "%": table.floor_division}
+    kind = by_operator.get(operator, table.arithmetic)(a.type, b.type)
     return _same_type(context, operator, _ARITHMETIC[operator], a, b, kind)
 
 
@@ -144,14 +145,11 @@ def _bitwise(context: Context, operator: str, a: Value, b: Value) -> Value:
             x, y = const_of(a), const_of(b)
             return context.const({"&": x & y, "|": x | y, "^": x ^ y}[operator], bool_)
         return context.emit(_BITWISE[operator], bool_, a, b)
-    kind = _integers(operator, a, b)
+    kind = _integers(operator, a, b, context.table.bitwise)
     return _same_type(context, operator, _BITWISE[operator], a, b, kind)
 
 
-def _integers(operator: str, a: Value, b: Value) -> Integer:
-    assert isinstance(a.type, Scalar)
-    assert isinstance(b.type, Scalar)
-    kind = promote(a.type, b.type)
+def _integers(operator: str, a: Value, b: Value, meet: Callable[[Scalar, Scalar], Scalar]) -> Integer:
     for position, value in enumerate((a, b)):
         if isinstance(value.type, Float):
             raise Refusal(
@@ -161,6 +159,9 @@ def _integers(operator: str, a: Value, b: Value) -> Integer:
                 do="convert it first: int(x)",
                 operand=position,
             )
+    assert isinstance(a.type, Scalar)
+    assert isinstance(b.type, Scalar)
+    kind = meet(a.type, b.type)
     if not isinstance(kind, Integer):
         raise Refusal(
             f"operator '{operator}' on int64 and uint64",
@@ -172,7 +173,7 @@ def _integers(operator: str, a: Value, b: Value) -> Integer:
 
 
 def _shift(context: Context, operator: str, a: Value, b: Value) -> Value:
-    kind = _integers(operator, a, b)
+    kind = _integers(operator, a, b, context.table.shift)
     left = context.cast(a, kind)
     count = b if isinstance(b.type, Integer) else context.cast(b, weak_int)
     if is_const(left) and is_const(count):
@@ -183,17 +184,13 @@ def _shift(context: Context, operator: str, a: Value, b: Value) -> Value:
 def _power(context: Context, a: Value, b: Value) -> Operand:
     assert isinstance(a.type, Scalar)
     assert isinstance(b.type, Scalar)
-    base_kind = _number(a.type)
-    if is_const(b) and isinstance(b.type, Integer) and abs(const_of(b)) <= _LONGEST_CHAIN:
-        exponent = const_of(b)
-        kind = promote(a.type, b.type)
-        if isinstance(kind, Integer) and exponent < 0:
-            kind = weak_float if is_weak(base_kind) else float64
-        elif isinstance(base_kind, Float):
-            kind = base_kind if is_weak(b.type) else kind
+    short = is_const(b) and isinstance(b.type, Integer) and abs(const_of(b)) <= _LONGEST_CHAIN
+    exponent = const_of(b) if short else None
+    kind = context.table.power(a.type, b.type, exponent)
+    if exponent is not None and not (exponent < 0 and isinstance(kind, Integer)):
         return _multiply_chain(context, context.cast(a, kind), exponent, kind)
-    kind = promote(a.type, b.type)
     if isinstance(kind, Integer):
+        b = context.cast(b, context.table.signed(b.type))
         return context.calls.call(context, library.integer_power, [context.cast(a, kind), b], {})
     return context.emit("math", kind, context.cast(a, kind), context.cast(b, kind), function="pow")
 
@@ -225,7 +222,7 @@ def logical(context: Context, operator: str, left: Operand, right: Operand) -> O
                 return left if bool(const_of(right)) == (operator == "and") else right
             return context.emit(operator, bool_, left, right)
         if isinstance(left.type, Scalar) and isinstance(right.type, Scalar):
-            kind = promote(left.type, right.type)
+            kind = context.table.extreme(left.type, right.type)
             a, b = context.cast(left, kind), context.cast(right, kind)
             return context.emit("select", kind, first, *((b, a) if operator == "and" else (a, b)))
     second = context.truth(right)
@@ -293,7 +290,7 @@ def compare_numbers(context: Context, operator: str, a: Value, b: Value) -> Valu
     x, y = _number(a.type), _number(b.type)
     if isinstance(x, Integer) and isinstance(y, Integer):
         return _compare_integers(context, operator, context.cast(a, x), context.cast(b, y))
-    kind = promote(x, y)
+    kind = context.table.arithmetic(x, y)
     return context.emit("cmp", bool_, context.cast(a, kind), context.cast(b, kind), predicate=_PREDICATES[operator])
 
 

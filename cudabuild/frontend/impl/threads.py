@@ -19,7 +19,7 @@ def special_register(context: Context, name: str) -> Value:
     """The value of ``threadIdx.x`` … ``gridDim.z`` or ``laneid``."""
     base, _, axis = name.partition(".")
     register = f"{_REGISTERS[base]}.{axis}" if axis else base
-    return context.cast(context.emit("sreg", int32, register=register), weak_int)
+    return context.cast(context.emit("sreg", int32, register=register), context.table.thread_position)
 
 
 def _axes(context: Context, op: str, ndim: Operand) -> Operand:

@@ -12,7 +12,7 @@ from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, Static, TupleOperand, describe
 from cudabuild.ir.ir import Value
 from cudabuild.lang.cooperative import grid_group
-from cudabuild.types import Boolean, Float, Integer, bool_, int32, none, uint32, weak_int
+from cudabuild.types import Boolean, Float, Integer, bool_, int32, none, uint32
 
 __all__: list[str] = []
 
@@ -27,7 +27,8 @@ def _register_reduction(name: str, mode: str) -> None:
     @kernel_name(name)
     def rule(context: Context, predicate: Operand) -> Operand:
         kind = int32 if mode == "count" else bool_
-        return context.cast(context.emit("barrier_reduce", kind, context.truth(predicate), mode=mode), weak_int)
+        found = context.emit("barrier_reduce", kind, context.truth(predicate), mode=mode)
+        return context.cast(found, context.table.thread_position)
 
 
 for _mode in ("count", "and", "or"):
@@ -101,7 +102,8 @@ def _register_vote(mode: str) -> None:
     @kernel_name(f"{mode}_sync")
     def rule(context: Context, mask: Operand, predicate: Operand) -> Operand:
         kind = uint32 if mode == "ballot" else bool_
-        return context.emit("vote", kind, _mask(context, mask), context.truth(predicate), mode=mode)
+        found = context.emit("vote", kind, _mask(context, mask), context.truth(predicate), mode=mode)
+        return context.cast(found, context.table.lanes) if mode == "ballot" else found
 
 
 for _mode in ("all", "any", "eq", "ballot"):
@@ -110,13 +112,14 @@ for _mode in ("all", "any", "eq", "ballot"):
 
 @kernel_name("match_any_sync")
 def match_any_sync(context: Context, mask: Operand, value: Operand) -> Operand:
-    return context.emit("match", uint32, _mask(context, mask), _word(context, value, "match compares"), mode="any")
+    found = context.emit("match", uint32, _mask(context, mask), _word(context, value, "match compares"), mode="any")
+    return context.cast(found, context.table.lanes)
 
 
 @kernel_name("match_all_sync")
 def match_all_sync(context: Context, mask: Operand, value: Operand) -> Operand:
     found = context.emit("match", uint32, _mask(context, mask), _word(context, value, "match compares"), mode="all")
-    return TupleOperand((found, context.cast(found, bool_)))
+    return TupleOperand((context.cast(found, context.table.lanes), context.cast(found, bool_)))
 
 
 @kernel_name("activemask")
