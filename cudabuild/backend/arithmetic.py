@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.faults import check_divisor
+from cudabuild.backend.narrow_floats import next_after
 from cudabuild.backend.text import Operand, float_literal, int_literal
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Boolean, BrainFloat, Float, Integer, Scalar, float32
@@ -221,6 +222,10 @@ def _math(e: FunctionEmitter, instr: Instr) -> Operand:
 
 def _math_call(e: FunctionEmitter, function: str, operands: list[Operand]) -> Operand:
     if operands[0].type == "half":
+        if function == "nextafter":
+            return next_after(e, operands)
+        if function == "fma":
+            return e.dialect.half_fma(e, operands)
         return _by_float(e, operands, lambda *wide: e.dialect.math(e, function, list(wide)))
     return e.dialect.math(e, function, operands)
 
@@ -436,8 +441,9 @@ def _with_brain(row: Callable[[FunctionEmitter, Instr], Operand]) -> Callable[[F
 
 
 def _math_row(e: FunctionEmitter, instr: Instr) -> Operand:
-    if instr.attrs["function"] == "fma" and isinstance(instr.type, BrainFloat):
-        return e.dialect.brain_fma(e, [e.scalar(value) for value in instr.operands])
+    if isinstance(instr.type, BrainFloat) and instr.attrs["function"] in ("fma", "nextafter"):
+        operands = [e.scalar(value) for value in instr.operands]
+        return e.dialect.brain_fma(e, operands) if len(operands) == 3 else next_after(e, operands)
     return _with_brain(_math)(e, instr)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cudabuild.backend.narrow_floats import fma_by_double
 from cudabuild.backend.text import Operand
 from cudabuild.types import Complex, Float, Integer
 
@@ -178,6 +179,10 @@ class Dialect:
     def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
         """A row of ``ir.ops.MATH``, or ``fmod``, on float or double."""
         raise NotImplementedError
+
+    def half_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+        """The fused multiply-add of three halfs, rounded once."""
+        return fma_by_double(emitter, operands)
 
     def float_to_int(self, emitter: FunctionEmitter, value: Operand, bits: int, signed: bool) -> Operand:
         """Saturating conversion of a float or double to ``i<bits>``; NaN gives 0."""

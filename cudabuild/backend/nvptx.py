@@ -240,6 +240,9 @@ class NvptxDialect(Dialect):
         text.module.libdevice.add(f"__nv_{name}")
         return text.call(kind, f"__nv_{name}", *operands)
 
+    def half_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+        return emitter.text.call("half", "llvm.fma.f16", *operands)
+
     def float_to_int(self, emitter: FunctionEmitter, value: Operand, bits: int, signed: bool) -> Operand:
         """PTX's own ``cvt`` saturates; it maps NaN to 0 only from float32 to 32 bits, so the rest tests for NaN."""
         text = emitter.text

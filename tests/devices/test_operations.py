@@ -136,6 +136,27 @@ def test_float_operations(run, name):
         assert_same(found, saturated(right, "int64"), what, a)
 
 
+def fused(x, y, z, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = cuda.fma(x[i], y[i], z[i])
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_fma_rounds_once_next_to_ties(run, name):
+    """Products halfway between two numbers, and something small that decides: what two roundings get wrong."""
+    eps, tiny = float(np.finfo(name).eps), float(np.finfo(name).smallest_subnormal)
+    rng = np.random.default_rng(8)
+    odd = 1 + 2 * rng.integers(0, 200, 2000)
+    x = (1 + odd * eps).astype(name)
+    y = np.full(2000, 1.5, name)
+    y[::3] = -1.25
+    z = (rng.choice([-1, 1], 2000) * np.maximum(tiny, eps * 2.0 ** -rng.integers(2, 40, 2000))).astype(name)
+    out = np.zeros_like(x)
+    run(fused, ", ".join([f"{name}[::1]"] * 4), 16, 128, x, y, z, out)
+    assert_same(out, exact_fma(x, y, z), "fma", x, y, z)
+
+
 def more_of_integers(a, b, out, quotient):
     i = cuda.grid(1)
     if i < a.size:

@@ -44,6 +44,8 @@ def test_table_knows_every_function_of_kernels():
     assert set(MATH) - set(MAX_ULP) == {"powi"}  # pow of a converted exponent
     assert limit_of("tgamma", np.float64) == 10
     assert limit_of("sin", "float32") == 2
+    assert limit_of("tan", "float16") == 1
+    assert limit_of("sqrt", "float16") == 0
 
 
 def test_bound_of_lgamma_is_given_outside_an_interval():

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What float32 would get wrong for 16-bit floats: neighbours, and a multiply-add that rounds once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cudabuild.backend.text import Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cudabuild.backend.emit import FunctionEmitter
+
+__all__ = ["fma_by_double", "next_after"]
+
+#: The bits of a quiet NaN.
+_NAN = {"half": 0x7E00, "bfloat": 0x7FC0}
+
+
+def next_after(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+    """C's ``nextafter`` of two half or bfloat operands, whose bits count up with their magnitude."""
+    text = e.text
+    kind = operands[0].type
+    x, y = (text.emit("float", f"fpext {operand.typed} to float") for operand in operands)
+    bits, goal = (text.emit("i16", f"bitcast {operand.typed} to i16") for operand in operands)
+    rises = text.emit("i1", f"fcmp olt {x.typed}, {y.text}")
+    positive = text.emit("i1", f"icmp sge {bits.typed}, 0")
+    away = text.emit("i1", f"icmp eq {rises.typed}, {positive.text}")  # from zero
+    step = text.emit("i16", f"select {away.typed}, i16 1, i16 -1")
+    found = text.emit("i16", f"add {bits.typed}, {step.text}")
+    sign = text.emit("i16", f"and {goal.typed}, -32768")
+    least = text.emit("i16", f"or {sign.typed}, 1")
+    zero = text.emit("i1", f"fcmp oeq {x.typed}, 0.0")
+    found = text.emit("i16", f"select {zero.typed}, {least.typed}, {found.typed}")
+    equal = text.emit("i1", f"fcmp oeq {x.typed}, {y.text}")
+    found = text.emit("i16", f"select {equal.typed}, {goal.typed}, {found.typed}")
+    unordered = text.emit("i1", f"fcmp uno {x.typed}, {y.text}")
+    found = text.emit("i16", f"select {unordered.typed}, i16 {_NAN[kind]}, {found.typed}")
+    return text.emit(kind, f"bitcast {found.typed} to {kind}")
+
+
+def fma_by_double(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+    """The multiply-add of three halfs: a double holds every such sum that is near a tie between two halfs.
+
+    A float does not: with 24 bits it can round a sum onto a tie, which is then rounded once more.
+    """
+    wide = [e.text.emit("double", f"fpext {operand.typed} to double") for operand in operands]
+    total = e.dialect.math(e, "fma", wide)
+    return e.text.emit("half", f"fptrunc {total.typed} to half")
