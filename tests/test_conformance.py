@@ -11,7 +11,7 @@ import pytest
 import scores
 import suite
 
-# A suite of our own: a function made by exec, a test that ends its process, one that hangs, a file that fails to import.
+# A suite of our own, with a function made by exec, a test that ends its process, one that hangs, and a broken file.
 FAKE = {
     "cudapy/test_powi.py": """
 import os, time, unittest
