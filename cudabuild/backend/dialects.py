@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cudabuild.backend.emit import FunctionEmitter
     from cudabuild.errors import Location
     from cudabuild.faults import FaultTable
-    from cudabuild.ir.ir import Instr
+    from cudabuild.ir.ir import Function, Instr
     from cudabuild.ir.linear import Linear
     from cudabuild.types import Array
     from cudabuild.types.layout import Field
@@ -107,8 +107,15 @@ class Dialect:
     def close_kernel(self, emitter: FunctionEmitter) -> None:
         """Called once after the last block was written, before phis are completed."""
 
-    def leave_block(self, emitter: FunctionEmitter) -> None:
-        """Called before the last instruction of every block (``emitter.block``)."""
+    def enter_block(self, emitter: FunctionEmitter) -> None:
+        """Called before the first instruction of every block (``emitter.block``), after its phis."""
+
+    def leave_block(self, emitter: FunctionEmitter) -> bool:
+        """Called before the last instruction of every block; true if that has been written, too."""
+        return False
+
+    def called(self, emitter: FunctionEmitter, callee: Function) -> None:
+        """Called after every call of a device function."""
 
     def sreg(self, emitter: FunctionEmitter, register: str) -> Operand:
         """``tid.x`` … ``nctaid.z``, ``laneid``: an i32 that is not negative."""

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cudabuild.backend import arithmetic, faults, memory, printing
 from cudabuild.backend.debug_info import DebugInfo
+from cudabuild.backend.edges import Edges
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
 from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.ir.cfg import reverse_postorder
@@ -66,6 +67,10 @@ class RangeFacts(Protocol):
 
     def exact(self, instr: Instr) -> bool:
         """True if the operation never wraps."""
+        ...
+
+    def turns(self, header: Block) -> int | None:
+        """How often control goes back to a loop's header for one entry, at most; None if unknown."""
         ...
 
 
@@ -151,8 +156,7 @@ class FunctionEmitter:
         self.instr: Instr | None = None
         self.index_bounds: IndexBounds | None = None  #: made by ``faults.py`` for the first check
         self._debug: DebugInfo | None = None
-        self._labels: dict[Block, str] = {}
-        self._exits: dict[Block, Any] = {}
+        self.edges = Edges(self)
         self._converted: dict[tuple[str, int, str], Operand] = {}
         self._converted_in: object = None
 
@@ -171,7 +175,7 @@ class FunctionEmitter:
             self.leaves[param] = tuple(own)
         self._body()
         self.dialect.close_kernel(self)
-        self._complete_phis()
+        self.edges.complete_phis()
 
     def run_device(self) -> None:
         name = self.module.device_names[self.function]
@@ -184,10 +188,10 @@ class FunctionEmitter:
             parameters += [operand.typed for operand in operands]
             self.leaves[param] = tuple(operands)
         group = self.module.text.attribute_group("alwaysinline " + self.dialect.function_attributes(self))
-        header = f"define internal {self._result_type()} @{name}({', '.join(parameters)}) {group}"
+        header = f"define internal {self.result_type()} @{name}({', '.join(parameters)}) {group}"
         self.text = self.module.text.function(name, header)
         self._body()
-        self._complete_phis()
+        self.edges.complete_phis()
 
     def _body(self) -> None:
         if self.options["lineinfo"]:
@@ -196,19 +200,20 @@ class FunctionEmitter:
             self.text.debug = self._debug.attachment(self.function.location)
         order = reverse_postorder(self.function)
         for number, block in enumerate(order):
-            self._labels[block] = f"b{number}"
-        self.text.jump(self._labels[order[0]])
+            self.edges.labels[block] = f"b{number}"
+        self.text.jump(self.edges.labels[order[0]])
         for block in order:
-            self.text.start(self._labels[block])
+            self.text.start(self.edges.labels[block])
             self.block = block
             for phi in block.phis:
                 self._begin_phi(phi)
+            self.dialect.enter_block(self)
             for instr in block.instructions:
-                if instr.is_end:
-                    self.dialect.leave_block(self)
+                if instr.is_end and self.dialect.leave_block(self):
+                    continue
                 if instr.op != "phi":
-                    self._instruction(instr)
-            self._exits[block] = self.text.current
+                    self.lower(instr)
+            self.edges.exits[block] = self.text.current
 
     def _begin_phi(self, phi: Instr) -> None:
         """Names the leaves of a phi; their operands are written when all blocks are."""
@@ -218,29 +223,14 @@ class FunctionEmitter:
             leaves = [self.integer_result(phi, replace(leaves[0], type=kept))]
         self.leaves[phi] = tuple(leaves)
 
-    def _instruction(self, instr: Instr) -> None:
+    def lower(self, instr: Instr) -> None:
+        """Appends one instruction, and keeps its leaves."""
         if self._debug is not None:
             self.text.debug = self._debug.attachment(instr.location)
         self.instr = instr
         result = _ROWS[instr.op](self, instr)
         if result is not None:
             self.leaves[instr] = (result,) if isinstance(result, Operand) else tuple(result)
-
-    def _complete_phis(self) -> None:
-        """Writes the phis, with conversions at the ends of the predecessors: those are all written by now."""
-        for block, label in self._labels.items():
-            target = next(b for b in self.text.blocks if b.label == label)
-            for phi in block.phis:
-                columns: list[list[str]] = [[] for _ in self.leaves[phi]]
-                for value, predecessor in zip(phi.operands, block.predecessors, strict=True):
-                    if predecessor not in self._exits:
-                        continue
-                    self.text.current = self._exits[predecessor]
-                    for column, have, want in zip(columns, self.leaves[value], self.leaves[phi], strict=True):
-                        text = self.coerce(have, want.type).text
-                        column.append(f"[ {text}, %{self.text.current.label} ]")
-                for want, column in zip(self.leaves[phi], columns, strict=True):
-                    target.phis.append(f"  {want.text} = phi {want.type} {', '.join(column)}")
 
     # -- values and types
 
@@ -350,14 +340,16 @@ class FunctionEmitter:
         signed = not (field.part == "value" and isinstance(type, Integer) and not type.signed)
         return replace(operand, signed=signed, nneg=field.part == "shape")
 
-    def _result_type(self) -> str:
+    def result_type(self) -> str:
+        """The LLVM type that a device function returns."""
         types = self.leaf_types(self.function.result)
         return "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
 
     # -- rows that concern the function as a whole
 
     def label(self, block: Block) -> str:
-        return self._labels[block]
+        """Where the block that is being written goes in order to come to ``block``."""
+        return self.edges.label(self.block, block)
 
     def emit_return(self, instr: Instr) -> None:
         if self.function.is_kernel:
@@ -371,7 +363,7 @@ class FunctionEmitter:
         if len(leaves) == 1:
             self.text.end(f"ret {leaves[0].typed}")
             return
-        whole = Operand(self._result_type(), "poison")
+        whole = Operand(self.result_type(), "poison")
         for index, leaf in enumerate(leaves):
             whole = self.text.emit(whole.type, f"insertvalue {whole.typed}, {leaf.typed}, {index}")
         self.text.end(f"ret {whole.typed}")
@@ -387,8 +379,10 @@ class FunctionEmitter:
         text = f"call {result} @{self.module.device_names[callee]}({', '.join(args)})"
         if not types:
             self.text.do(text)
+            self.dialect.called(self, callee)
             return ()
         whole = self.text.emit(result, text)
+        self.dialect.called(self, callee)
         if len(types) == 1:
             return (replace(whole, signed=self.is_signed(callee.result)),)
         return self._split(whole, callee.result)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from cudabuild.backend.text import Operand
 from cudabuild.cpu.dialect import HostDialect
 from cudabuild.cpu.findings import Site
+from cudabuild.cpu.loops import LIMIT
 from cudabuild.cpu.shadow import ACCESS_KINDS, DECLARATIONS, LOOK_FOR_RACES, LOOK_FOR_UNINIT
 from cudabuild.ir.ir import Instr
 from cudabuild.types import Array
@@ -55,6 +56,7 @@ class CheckedDialect(HostDialect):
     device_parameters = ("ptr %block", *HostDialect.device_parameters)
     splits_guards = False
     joins_blocks = False
+    poll_limit = LIMIT // 64  # an access that is watched takes far longer
 
     def __init__(
         self,

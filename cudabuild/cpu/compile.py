@@ -12,7 +12,7 @@ from cudabuild.cpu.abi import CHECKS, TEXT_CONSTANTS
 from cudabuild.cpu.checked import CheckedDialect
 from cudabuild.cpu.dialect import HostDialect
 from cudabuild.cpu.faults import FAULT
-from cudabuild.cpu.loops import find_polls
+from cudabuild.cpu.loops import calls_itself, find_polls
 from cudabuild.cpu.objects import LOCK, HostKernel, HostObject, load_kernel
 from cudabuild.cpu.schedule import format_schedule
 from cudabuild.cpu.store import INDEX_WIDTH
@@ -65,8 +65,10 @@ def _lower(definition: KernelDefinition, signature: Signature) -> Function:
 
 
 def _must_be_inlined(callee: Function) -> bool:
-    """A loop that may never end is left by leaving the kernel, which only the kernel's own body can."""
-    return callee.synchronises or bool(find_polls(callee, compute_ranges(callee, index_width=INDEX_WIDTH)))
+    """A long loop is left by leaving the kernel, which only the kernel's own body can at once."""
+    if callee.synchronises:
+        return True
+    return not calls_itself(callee) and bool(find_polls(callee, compute_ranges(callee, index_width=INDEX_WIDTH)))
 
 
 def compile_function(

@@ -25,10 +25,11 @@ from cudabuild.cpu.abi import BLOCK, WARP, Slot, Wait
 from cudabuild.cpu.faults import Condition, make_condition
 from cudabuild.cpu.guards import find_guard
 from cudabuild.cpu.joining import can_join
-from cudabuild.cpu.loops import find_polls
+from cudabuild.cpu.loops import LIMIT, Polls, calls_itself, find_polls
 from cudabuild.cpu.math import emit_math
 from cudabuild.cpu.printing import emit_print
 from cudabuild.cpu.schedule import THREAD, UNIFORM, Plan, load_field, load_uniform
+from cudabuild.cpu.strips import begin_strip, leave_strip
 from cudabuild.faults import FaultTable
 from cudabuild.types import Array
 
@@ -86,6 +87,8 @@ class HostDialect(Dialect):
     splits_guards = True
     #: Whether neighbouring blocks may run as one where no thread can tell (``joining.py``).
     joins_blocks = True
+    #: How many instructions may pass between two looks at the stop flag.
+    poll_limit = LIMIT
     #: LLVM text that the module needs besides the schedule.
     definitions = ""
     plan: Plan
@@ -101,7 +104,8 @@ class HostDialect(Dialect):
         self.datalayout = datalayout
         self.coroutine = function.synchronises
         self.takes_turns = any(instr.op in _TURN_OPS for instr in function.instructions())
-        self._polls: dict[Block, str] = {}
+        self._polls: dict[Function, Polls] = {}
+        self._ends: dict[Block, Operand] = {}  # of the strips of loops, by header
         self._layout = shared_layout(function)
 
     # -- the kernel as a whole
@@ -109,8 +113,7 @@ class HostDialect(Dialect):
     def open_kernel(self, emitter: FunctionEmitter, symbol: str, fields: Sequence[Field]) -> list[Operand]:
         arguments = [(f"arg{n}", emitter.field_type(field), field.offset) for n, field in enumerate(fields)]
         static = None if self._layout is None else self._layout[1]
-        self._polls = find_polls(emitter.function, emitter.ranges)
-        self.takes_turns = self.takes_turns or "turn" in self._polls.values()
+        self.takes_turns = self.takes_turns or "turn" in self._polls_of(emitter).latches.values()
         self.coroutine = self.coroutine or self.takes_turns
         body, guarded = f"{symbol}.body", bool(self.checks)
         plan = Plan(symbol, body, tuple(arguments), self.coroutine, self.takes_turns, static, guarded)
@@ -175,20 +178,49 @@ class HostDialect(Dialect):
             search = emitter.module.text.loop_node('!{!"llvm.loop.vectorize.enable", i1 false}')
             self.plan = dataclasses.replace(self.plan, guard=name, search=search)
 
-    def leave_block(self, emitter: FunctionEmitter) -> None:
-        """Looks up from the work in a loop that may never end (``loops.py``)."""
-        how = self._polls.get(emitter.block)
-        if how is None:
-            return
-        text = emitter.text
-        if how == "turn":
+    def _polls_of(self, emitter: FunctionEmitter) -> Polls:
+        function = emitter.function
+        if function not in self._polls:
+            self._polls[function] = find_polls(function, emitter.ranges, self.poll_limit)
+        return self._polls[function]
+
+    def enter_block(self, emitter: FunctionEmitter) -> None:
+        strip = self._polls_of(emitter).strips.get(emitter.block)
+        if strip is not None:
+            self._ends[emitter.block] = begin_strip(emitter, strip)
+
+    def leave_block(self, emitter: FunctionEmitter) -> bool:
+        """Looks up from the work in a long loop (``loops.py``)."""
+        polls = self._polls_of(emitter)
+        how = polls.latches.get(emitter.block)
+        if how == "turn" and emitter.function.is_kernel:
             warp_ops.wait(emitter, Wait.TURN)
-            self.suspend(emitter, text.name("turn"))
+            self.suspend(emitter, emitter.text.name("turn"))
+        if how is not None:
+            self._look(emitter)
+        strip = polls.strips.get(emitter.block)
+        if strip is not None:
+            leave_strip(emitter, strip, self._ends[emitter.block], lambda: self._look(emitter))
+        return strip is not None
+
+    def called(self, emitter: FunctionEmitter, callee: Function) -> None:
+        """Looks whether the function, or one that it has called, has returned because the launch is stopped."""
+        functions = [callee, *callee.callees]
+        if any(calls_itself(one) or self._polls.get(one) for one in functions):
+            self._look(emitter)
+
+    def _look(self, emitter: FunctionEmitter) -> None:
+        """Reads the stop flag, and goes on only where it is not set."""
+        text = emitter.text
         flag = text.emit("i32", "load atomic i32, ptr %stop monotonic, align 4")
         running, stopped, going = text.emit("i1", f"icmp eq {flag.typed}, 0"), text.name("stop"), text.name("go")
         text.end(f"br i1 {running.text}, label %{going}, label %{stopped}, !prof {_RARELY}")
         text.start(stopped)
-        self.kernel_return(emitter)
+        if emitter.function.is_kernel:
+            self.kernel_return(emitter)
+        else:
+            result = emitter.result_type()
+            text.end("ret void" if result == "void" else f"ret {result} zeroinitializer")
         text.start(going)
 
     # -- threads

@@ -1,168 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loops of a kernel must look up from their work, and how.
+"""Which loops of a function must look up from their work, and how.
 
-A loop that counts towards a bound that does not change ends by itself, and gets nothing. Every other loop may never
-end: where control goes back to its header it reads the stop flag (``"stop"``). If its exit can depend on what another
-thread does (an atomic operation, a fence or a sleep is in it, and a value from memory decides), the thread also lets
-the others run there (``"turn"``), as at a barrier: the one it waits for may be any other thread of the grid.
+A launch that is broken off must end within a second. Work between two looks at the stop flag is bounded by
+instructions: what a thread executes in a loop that is known to end soon (``turns × instructions``, loops inside
+included) needs no look. Every other loop reads the flag where control goes back to its header (``"stop"``), but
+
+- where its exit can depend on what another thread does (an atomic operation, a fence or a sleep is in it, and a value
+  from memory decides), the thread also lets the others run there (``"turn"``), as at a barrier: the one it waits for
+  may be any other thread of the grid;
+- a barrier that every turn comes to has the schedule look;
+- a loop that LLVM may vectorise is cut into *strips*, and looks between them (``strips.py``).
+
+A function that stays one (it calls itself) returns at once when the launch is stopped, and its caller looks.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cudabuild.cpu.counting import Counted, count_turns, find_counted, find_exits
 from cudabuild.ir.cfg import Dominators, Loop, find_loops, reverse_postorder
-from cudabuild.ir.ir import Instr, Param, Value
-from cudabuild.types import Integer
+from cudabuild.ir.ir import Function, Instr, Value
+from cudabuild.ir.ops import Effect
 
 if TYPE_CHECKING:
     from cudabuild.backend.emit import RangeFacts
-    from cudabuild.ir.ir import Block, Function
+    from cudabuild.ir.ir import Block
 
-__all__ = ["find_polls"]
+__all__ = ["LIMIT", "Polls", "Strip", "calls_itself", "find_polls"]
+
+#: What of a thread's instructions may pass between two looks. A block of 1,024 threads then takes about 0.1 s: the
+#: flag is read at block starts too.
+LIMIT = 1 << 17
+
+_PRINT = 1000  #: instructions that a print is worth
+
+#: A strip of fewer turns is not worth its entry.
+_SHORTEST_STRIP = 64
 
 #: What a thread that waits for another has in its loop …
 _SIGNS = frozenset(("atomic", "atomic_cas", "fence", "nanosleep"))
 #: … and where what it waits for comes from.
 _SOURCES = frozenset(("atomic", "atomic_cas", "load"))
 
+_BARRIERS = frozenset(("barrier", "barrier_reduce"))
+#: What no vector loop does.
+_SCALAR = frozenset((*_SIGNS, "print", "call", "clock"))
 
-def find_polls(function: Function, ranges: RangeFacts) -> dict[Block, str]:
-    """The blocks that go back to the header of a loop without a known bound -> ``"stop"`` or ``"turn"``."""
+
+@dataclass(frozen=True)
+class Strip:
+    """A loop that looks up after ``turns`` turns."""
+
+    loop: Loop
+    counted: Counted
+    turns: int
+
+
+@dataclass
+class Polls:
+    """Where a function looks up: false if nowhere.
+
+    Attributes:
+        latches: blocks that go back to a header -> ``"stop"`` or ``"turn"``.
+        strips: by header.
+    """
+
+    latches: dict[Block, str] = field(default_factory=dict)
+    strips: dict[Block, Strip] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.latches or self.strips)
+
+
+def find_polls(function: Function, ranges: RangeFacts, limit: int = LIMIT) -> Polls:
+    """Where a thread that executes ``function`` looks up from its work, at least once in ``limit`` instructions."""
     order = reverse_postorder(function)
     dominators = Dominators(order)
-    polls: dict[Block, str] = {}
-    for loop in find_loops(order, dominators).values():
-        if _is_counted(loop, dominators, ranges):
+    polls = Polls()
+    weights: dict[Loop, int] = {}  # what a loop executes between two looks
+    for loop in sorted(find_loops(order, dominators).values(), key=lambda one: len(one.blocks)):
+        turn = _weigh_turn(loop, weights)
+        turns = count_turns(loop, dominators, ranges)
+        if turns is not None and turn * (turns + 1) <= limit:
+            weights[loop] = turn * (turns + 1)
             continue
-        how = "turn" if _waits(loop) else "stop"
-        for latch in loop.latches:
-            if polls.get(latch) != "turn":
-                polls[latch] = how
+        weights[loop] = turn
+        if _waits(loop):
+            polls.latches.update(dict.fromkeys(loop.latches, "turn"))
+        elif not _has_barrier(loop, dominators):
+            counted = find_counted(loop, ranges)
+            length = 1 << (4 * limit // turn).bit_length() >> 1  # a power of two, so that vectors fill it
+            if counted is not None and length >= _SHORTEST_STRIP and _may_vectorise(loop, polls):
+                polls.strips[loop.header] = Strip(loop, counted, length)
+                weights[loop] = turn * length
+            else:
+                for latch in loop.latches:
+                    polls.latches.setdefault(latch, "stop")
     return polls
 
 
-def _exits(loop: Loop) -> list[Instr]:
-    """The branches that leave the loop."""
-    return [
-        block.end
+def calls_itself(function: Function) -> bool:
+    """True if a function can be reached from itself."""
+    calls = [i for one in (function, *function.callees) for i in one.instructions() if i.op == "call"]
+    return any(call.attrs["callee"] is function for call in calls)
+
+
+def _weigh_turn(loop: Loop, weights: dict[Loop, int]) -> int:
+    """The instructions that one turn executes at most before it, or a loop inside it, looks."""
+    inside = [one for one in weights if one.header in loop.blocks]
+    nearest = [one for one in inside if not any(one.header in other.blocks for other in inside if other is not one)]
+    own = loop.blocks.difference(*(one.blocks for one in nearest))
+    return sum(_weigh(instr) for block in own for instr in block.instructions) + sum(weights[one] for one in nearest)
+
+
+def _weigh(instr: Instr) -> int:
+    if instr.op != "call":
+        return _PRINT if instr.op == "print" else 1
+    callee: Function = instr.attrs["callee"]
+    return sum(len(one.instructions()) for one in (callee, *callee.callees))
+
+
+def _has_barrier(loop: Loop, dominators: Dominators) -> bool:
+    """True if every turn comes to a barrier of the block."""
+    return any(
+        any(instr.op in _BARRIERS for instr in block.instructions)
+        and all(dominators.dominates(block, latch) for latch in loop.latches)
         for block in loop.blocks
-        if block.end is not None and block.end.op == "branch" and not loop.blocks.issuperset(block.successors)
-    ]
-
-
-def _is_counted(loop: Loop, dominators: Dominators, ranges: RangeFacts) -> bool:
-    for branch in _exits(loop):
-        block = branch.block
-        assert block is not None
-        if all(dominators.dominates(block, latch) for latch in loop.latches):  # asked every turn
-            stays = branch.attrs["then"] in loop.blocks
-            if _becomes(branch.operands[0], not stays, loop, ranges):
-                return True
-    return False
-
-
-def _becomes(condition: Value, truth: bool, loop: Loop, ranges: RangeFacts) -> bool:
-    """True if ``condition``, asked every turn, is ``truth`` one day."""
-    if not isinstance(condition, Instr):
-        return False
-    if condition.op == ("or" if truth else "and"):  # one of the two is enough
-        return any(_becomes(operand, truth, loop, ranges) for operand in condition.operands)
-    if condition.op == "inv":
-        return _becomes(condition.operands[0], not truth, loop, ranges)
-    if condition.op == "cast":  # "while n:"
-        return not truth and _ends(condition.operands[0], "ne", None, loop, ranges)
-    if condition.op != "cmp":
-        return False
-    predicate = condition.attrs["predicate"]
-    predicate = _OPPOSITE[predicate] if truth else predicate
-    a, b = condition.operands
-    return _ends(a, predicate, b, loop, ranges) or _ends(b, _SWAPPED[predicate], a, loop, ranges)
-
-
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-
-
-def _ends(value: Value, predicate: str, bound: Value | None, loop: Loop, ranges: RangeFacts) -> bool:
-    """True if ``value predicate bound``, asked every turn, becomes false; a ``bound`` of None is 0."""
-    if not isinstance(value.type, Integer) or (bound is not None and not _is_fixed(bound, loop)):
-        return False
-    phi = _counter(value, loop)
-    if phi is None or phi.block is None:
-        return False
-    header = zip(phi.block.predecessors, phi.operands, strict=True)
-    changes = [operand for predecessor, operand in header if predecessor in loop.blocks]
-    return all(_approaches(phi, change, predicate, bound, loop, ranges) for change in changes)
-
-
-def _counter(value: Value, loop: Loop) -> Instr | None:
-    """The header's phi that ``value`` is, or is a fixed distance from."""
-    for _ in range(4):
-        if not isinstance(value, Instr):
-            return None
-        if value.op == "phi":
-            return value if value.block is loop.header else None
-        moved = value.op in ("add", "sub") and _is_fixed(value.operands[1], loop)
-        if not moved and value.op != "within" and not _keeps(value):
-            return None
-        value = value.operands[0]
-    return None
-
-
-def _keeps(value: Instr) -> bool:
-    """True for a cast that changes no integer."""
-    if value.op != "cast":
-        return False
-    before, after = value.operands[0].type, value.type
-    return (
-        isinstance(before, Integer)
-        and isinstance(after, Integer)
-        and before.signed == after.signed
-        and before.bits <= after.bits
     )
 
 
-def _approaches(phi: Instr, change: Value, predicate: str, bound: Value | None, loop: Loop, ranges: RangeFacts) -> bool:
-    if not isinstance(change, Instr) or len(change.operands) != 2 or change.op not in _STEPS:
+def _may_vectorise(loop: Loop, polls: Polls) -> bool:
+    if any(block in polls.latches or block in polls.strips for block in loop.blocks):
         return False
-    base, step = change.operands
-    if change.op == "add" and _counter(step, loop) is phi:
-        base, step = step, base
-    if _counter(base, loop) is not phi or not _is_fixed(step, loop):
-        return False
-    low, high = ranges.of(step)
-    if change.op in ("add", "sub"):
-        if change.op == "sub":
-            low, high = -high, -low
-        assert isinstance(phi.type, Integer)
-        # A step that could jump over the type's end would start again from the other one.
-        safe = phi.type.bits == 64 or ranges.exact(change) or low == high in (1, -1)
-        return safe and (
-            (low > 0 and predicate in ("lt", "le"))
-            or (high < 0 and predicate in ("gt", "ge"))
-            or (low == high in (1, -1) and predicate == "ne")
-        )
-    if change.op == "mul":
-        return low > 1 and ranges.of(phi)[0] > 0 and predicate in ("lt", "le") and ranges.exact(change)
-    # halving ends at 0, or at -1 below it
-    towards_zero = predicate == "gt" or (predicate == "ne" and ranges.nonnegative(phi))
-    return towards_zero and (bound is None or ranges.of(bound)[0] >= 0) and low > (1 if change.op == "floordiv" else 0)
-
-
-_STEPS = frozenset(("add", "sub", "mul", "floordiv", "shr"))
-
-
-def _is_fixed(value: Value, loop: Loop) -> bool:
-    """True if the value is the same in every turn of the loop."""
-    if isinstance(value, Param):
-        return True
-    if not isinstance(value, Instr):
-        return False
-    if value.block not in loop.blocks:
-        return True
-    pure = value.effect == "pure" and value.op not in ("phi", "undef")
-    return pure and all(_is_fixed(operand, loop) for operand in value.operands)
+    inside = [instr for block in loop.blocks for instr in block.instructions]
+    return not any(instr.op in _SCALAR or instr.effect == Effect.SYNC for instr in inside)
 
 
 def _waits(loop: Loop) -> bool:
@@ -170,7 +143,7 @@ def _waits(loop: Loop) -> bool:
     if not any(_is_sign(instr) for instr in inside):
         return False
     seen: set[Value] = set()
-    pending: list[Value] = [branch.operands[0] for branch in _exits(loop)]
+    pending: list[Value] = [branch.operands[0] for branch in find_exits(loop)]
     while pending:
         value = pending.pop()
         if value in seen or not isinstance(value, Instr) or value.block not in loop.blocks:
@@ -182,7 +155,7 @@ def _waits(loop: Loop) -> bool:
         if value.op == "phi":  # which operand it is was decided by a branch of the loop
             ends = [block.end for block in loop.blocks]
             pending += [end.operands[0] for end in ends if end is not None and end.op == "branch"]
-    return not _exits(loop)
+    return not find_exits(loop)
 
 
 def _is_sign(instr: Instr) -> bool:

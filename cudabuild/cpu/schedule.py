@@ -120,7 +120,8 @@ def format_schedule(plan: Plan) -> str:
         start = f"  call void @{plan.body}({', '.join(plan.body_parameters)})\n  br label %x.end"
         resume = ""
     row = _guarded_row(plan) if plan.guard else Template(schedule_text.ROW).substitute(start=start)
-    threads = Template(schedule_text.THREADS).substitute(row=row)
+    look, row_end = ("", "x.done") if plan.coroutine else (schedule_text.LOOK, "row.end")
+    threads = Template(schedule_text.THREADS).substitute(row=row, look=look, row_end=row_end)
     parts = [schedule_text.DECLARATIONS]
     if plan.conditions and not plan.coroutine:
         parameters = ", ".join(plan.row_parameters)

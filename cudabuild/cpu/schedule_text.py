@@ -15,6 +15,7 @@ __all__ = [
     "ENTRY",
     "GUARDED_ROW",
     "JOINED_ROW_X",
+    "LOOK",
     "NEXT",
     "NEXT_ROW",
     "ROUNDS",
@@ -108,18 +109,25 @@ z:
   %row.z = mul nuw nsw i32 %tid.z, %ntid.y
   br label %y
 y:
-  %tid.y = phi i32 [ 0, %z ], [ %y.next, %x.done ]
+  %tid.y = phi i32 [ 0, %z ], [ %y.next, %$row_end ]
   %row = add nuw nsw i32 %row.z, %tid.y
   %row.thread = mul nuw nsw i32 %row, %row.x
 $row
 x.done:
-  %y.next = add nuw nsw i32 %tid.y, 1
+$look  %y.next = add nuw nsw i32 %tid.y, 1
   %y.last = icmp eq i32 %y.next, %ntid.y
   br i1 %y.last, label %y.end, label %y
 y.end:
   %z.next = add nuw nsw i32 %tid.z, 1
   %z.last = icmp eq i32 %z.next, %ntid.z
   br i1 %z.last, label %z.end, label %z"""
+
+#: The flag is read after each row: rows of blocks that run as one are long.
+LOOK = """  %row.stop = load atomic i32, ptr %stop monotonic, align 4
+  %row.go = icmp eq i32 %row.stop, 0
+  br i1 %row.go, label %row.end, label %z.end
+row.end:
+"""
 
 #: The loop over x of every thread of a row.
 ROW = """  br label %x

@@ -79,6 +79,13 @@ class Ranges:
         analysis = self.analysis
         return analysis.decide(condition, analysis.facts.at(block) if block is not None else analysis.facts.empty)
 
+    def turns(self, header: Block) -> int | None:
+        """How often control goes back to a loop's header for one entry into the loop, at most; None if unknown."""
+        trips = self.analysis.trips
+        trips.forget()
+        loop = trips.loops.get(header)
+        return None if loop is None else trips.turns(loop)
+
     @staticmethod
     def _or_limits(value: Value, interval: Interval | None) -> Interval:
         if isinstance(value.type, Boolean):

@@ -1,33 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loops read the stop flag, which let others run, and which pay nothing."""
+"""Which loops read the stop flag each turn or between strips, which let others run, and which pay nothing."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
 from cudabuild import cuda
-from cudabuild.cpu.compile import emit_host_text
+from cudabuild.cpu.compile import emit_host_text, optimise_host_text
 from cudabuild.cpu.loops import find_polls
 from cudabuild.definition import KernelDefinition
 from cudabuild.frontend import build_ir
 from cudabuild.ir.passes import run_passes
 from cudabuild.ir.ranges import compute_ranges
 from cudabuild.types import parse_signature
-
-
-def grid_stride(x, n):
-    i = cuda.grid(1)
-    while i < x.size:
-        x[i] = 1
-        i += cuda.gridsize(1)
-
-
-def ranges_of_any_step(x, n):
-    for i in range(cuda.grid(1), x.size, n):
-        x[i] = 1
-    for i in range(n, 0, -3):
-        for j in range(n):
-            x[i] = x[j]
 
 
 def tree(x, n):
@@ -49,13 +36,45 @@ def doubling(x, n):
         step *= 2
 
 
-def escape_time(x, n):
-    z = 0.0
-    i = 0
-    while i < n and z < 4.0:
-        z = z * z + x[0]
-        i += 1
-    x[1] = i
+def tile(x, n):
+    for i in range(16):
+        for j in range(16):
+            x[i] += x[j]
+
+
+def tries_ten_times(x, n):
+    for _ in range(10):
+        if cuda.atomic.cas(x, 0, 0, 1) == 0:
+            break
+
+
+def barrier_each_turn(x, n):
+    # The schedule looks at every barrier.
+    for i in range(n):
+        cuda.syncthreads()
+        x[i] = 1
+
+
+@pytest.mark.parametrize(
+    "function", [tree, doubling, tile, tries_ten_times, barrier_each_turn],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_short_loops_pay_nothing(function):
+    assert not polls_of(function)
+    text = emit_host_text(lower(function))[0]
+    assert "%stop monotonic" not in text.split(".body(")[-1]
+
+
+def grid_stride(x, n):
+    i = cuda.grid(1)
+    while i < x.size:
+        x[i] = 1
+        i += cuda.gridsize(1)
+
+
+def each(x, n):
+    for i in range(n):
+        x[i] = 1
 
 
 def downwards(x, n):
@@ -65,20 +84,63 @@ def downwards(x, n):
         i -= 2
 
 
-def tries_ten_times(x, n):
-    for _ in range(10):
-        if cuda.atomic.cas(x, 0, 0, 1) == 0:
-            break
+def range_of_any_step(x, n):
+    for i in range(0, x.size, n):
+        x[i] = 1
+
+
+def each_with_a_short_loop_inside(x, n):
+    for i in range(n):
+        for j in range(4):
+            x[i] += j
 
 
 @pytest.mark.parametrize(
-    "function", [grid_stride, ranges_of_any_step, tree, doubling, escape_time, downwards, tries_ten_times],
+    "function",
+    [grid_stride, each, downwards, range_of_any_step, each_with_a_short_loop_inside],
     ids=lambda f: f.__name__,
-)  # fmt: skip
-def test_counted_loops_pay_nothing(function):
-    assert polls_of(function) == []
-    text = emit_host_text(lower(function))[0]
-    assert "%stop monotonic" not in text.split(".body(")[-1]
+)
+def test_long_innermost_loops_look_between_strips(function):
+    polls = polls_of(function)
+    assert (len(polls.strips), polls.latches) == (1, {})
+    (strip,) = polls.strips.values()
+    assert strip.turns & (strip.turns - 1) == 0
+    assert strip.turns >= 1024
+
+
+def axpy(x, y, n):
+    for i in range(n):
+        y[i] = 2 * x[i] + y[i]
+
+
+def test_strips_are_vectorised():
+    signature = parse_signature("float32[::1], float32[::1], int64")
+    text = optimise_host_text(emit_host_text(lower(axpy, signature))[0])
+    assert re.search(r"fmul contract <(8|16) x float>", text)
+    assert "load atomic i32" in text
+
+
+def rows(x, n):
+    for i in range(n):
+        for j in range(n):
+            x[i] += x[j]
+
+
+def test_a_loop_around_a_long_one_looks_each_turn():
+    polls = polls_of(rows)
+    assert (len(polls.strips), list(polls.latches.values())) == (1, ["stop"])
+
+
+def cube(x, n):
+    for i in range(1000):
+        for j in range(100):
+            for k in range(100):
+                x[i] += j * k
+
+
+def test_short_loops_add_up():
+    # 100 × 100 turns need no look; all together they do, once for each turn of the outermost.
+    assert list(polls_of(cube).latches.values()) == ["stop"]
 
 
 def binary_search(x, n):
@@ -110,6 +172,21 @@ def grows_its_bound(x, n):
         n += x[i]
 
 
+def escape_time(x, n):
+    z = 0.0
+    i = 0
+    while i < n and z < 4.0:
+        z = z * z + x[0]
+        i += 1
+    x[1] = i
+
+
+def counts_atomically(x, n):
+    # Never vectorised: a look each turn costs least.
+    for i in range(n):
+        cuda.atomic.add(x, i, 1)
+
+
 def histogram_of_a_list(x, n):
     # The atomic decides nothing, and the exit depends on arithmetic only.
     while n != 1:
@@ -118,11 +195,14 @@ def histogram_of_a_list(x, n):
 
 
 @pytest.mark.parametrize(
-    "function", [binary_search, list_walk, unknown_step, grows_its_bound, histogram_of_a_list],
+    "function",
+    [binary_search, list_walk, unknown_step, grows_its_bound, escape_time, counts_atomically,
+     histogram_of_a_list],
     ids=lambda f: f.__name__,
 )  # fmt: skip
-def test_loops_without_a_known_bound_read_the_stop_flag(function):
-    assert polls_of(function) == ["stop"]
+def test_other_loops_read_the_stop_flag_each_turn(function):
+    polls = polls_of(function)
+    assert (list(polls.latches.values()), polls.strips) == (["stop"], {})
 
 
 def lock(x, n):
@@ -170,15 +250,34 @@ def work_queue(x, n):
     ids=lambda f: f.__name__,
 )  # fmt: skip
 def test_loops_that_wait_let_others_run(function):
-    assert polls_of(function) == ["turn"]
+    assert list(polls_of(function).latches.values()) == ["turn"]
     _, dialect = emit_host_text(lower(function))
     assert dialect.plan.takes_turns
 
 
-def lower(function):
-    return run_passes(build_ir(KernelDefinition(function), parse_signature("int64[::1], int64")), target_kind="host")
+def recursive_search(x, n):
+    while x[n] > n:
+        n = x[n]
+    return n if n == 0 else recursive_search(x, n - 1)
+
+
+def calls_a_recursive_function(x, n):
+    x[0] = recursive_search(x, n)
+
+
+def test_a_function_that_calls_itself_returns_when_the_launch_is_stopped():
+    text = emit_host_text(lower(calls_a_recursive_function))[0]
+    device = text[text.index("define internal i64 @") :]
+    assert device[: device.index("\n}")].count("ret i64 zeroinitializer") == 2  # its loop's, and after its call
+    kernel = text[text.index("define internal void @cudabuild.calls_a_recursive_function.body") :]
+    assert "%stop monotonic" in kernel[: kernel.index("\n}")]
+
+
+def lower(function, signature=None):
+    signature = signature or parse_signature("int64[::1], int64")
+    return run_passes(build_ir(KernelDefinition(function), signature), target_kind="host")
 
 
 def polls_of(function):
     ir = lower(function)
-    return list(find_polls(ir, compute_ranges(ir, index_width=64)).values())
+    return find_polls(ir, compute_ranges(ir, index_width=64))

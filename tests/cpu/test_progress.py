@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 from cudabuild import cuda
+from cudabuild.cpu.device import CpuDevice
+from cudabuild.definition import KernelDefinition
 from cudabuild.errors import LaunchError
+from cudabuild.types import parse_signature
 
 KERNEL_SECONDS = 20
 
@@ -260,28 +263,237 @@ def counts_until_forbidden(x):
         x[1] = i
 
 
+def counts_far(x):
+    v = x[0]
+    for i in range(1 << 62):
+        v = (v ^ i) * 3
+    x[2] = v
+
+
+def counts_far_in_memory(x):
+    for i in range(x.size + (1 << 40)):
+        x[i & 1] += i
+
+
+def counts_down(x):
+    i = (1 << 62) + x[0]
+    v = 0
+    while i >= 0:
+        v = (v ^ i) * 3
+        i -= 2
+    x[2] = v
+
+
+def counts_by_a_step(x):
+    v = 0
+    for i in range(x[0], 1 << 62, x[3] + 1):
+        v = (v ^ i) * 3
+    x[2] = v
+
+
+def nested(x):
+    v = x[0]
+    for i in range(100_000):
+        for j in range(100_000):
+            for k in range(100_000):
+                for m in range(100_000):
+                    v = (v ^ i ^ j ^ k) * 3 + m
+    x[2] = v
+
+
+def nested_short_loops(x):
+    v = x[0]
+    for i in range(200):
+        for j in range(200):
+            for k in range(200):
+                for m in range(200):
+                    for n in range(200):
+                        v = (v ^ i ^ j ^ k) * 3 + m - n
+    x[2] = v
+
+
+def nested_in_a_device_function(x):
+    v = x[0]
+    for i in range(1 << 60):
+        v = mixed_up(v, i)
+    x[2] = v
+
+
+def mixed_up(v, n):
+    for i in range(n):
+        v = (v ^ i) * 3
+    return v
+
+
+def counts_with_shuffles(x):
+    v = x[0]
+    for i in range(1 << 60):
+        v = cuda.shfl_sync(0xFFFFFFFF, v + i, 0)
+    x[2] = v
+
+
+def counts_with_atomics(x):
+    for _ in range(1 << 60):
+        cuda.atomic.add(x, 1, 1)
+    x[2] = 1
+
+
+def calls_itself(x):
+    x[2] = fibonacci(200 + x[0])
+
+
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+def calls_itself_from_a_loop(x):
+    x[2] = even_steps(40 + x[0], x)
+
+
+def even_steps(n, x):
+    if n == 0:
+        return 0
+    total = 0
+    for i in range(1 << 60):
+        total += (odd_steps(n - 1, x) ^ i) * 3
+    return total
+
+
+def odd_steps(n, x):
+    return even_steps(n - 1, x) if n > 0 else x[0]
+
+
 RUNAWAYS = [forever, forever_in_a_device_function, forever_with_barriers, forever_with_shuffles, lock_never_freed,
-            counts_until_forbidden]  # fmt: skip
+            counts_until_forbidden, counts_far, counts_far_in_memory, counts_down, counts_by_a_step, nested,
+            nested_short_loops, nested_in_a_device_function, counts_with_shuffles, counts_with_atomics, calls_itself,
+            calls_itself_from_a_loop]  # fmt: skip
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals reach the main thread otherwise there")
-@pytest.mark.parametrize("function", RUNAWAYS, ids=lambda f: f.__name__)
-def test_control_c_ends_a_runaway_kernel(run, function):
+def interrupted(launch):
+    """Runs a launch until Ctrl-C ends it; nobody may be left behind, and the next launch must be right."""
     from cudabuild.cpu import workers
 
-    x = np.zeros(4, np.int64)
-    launcher = run.bind(function, "int64[::1]")
     pool = workers._pool
     timer = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
     start = time.monotonic()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        launcher((3, 1, 1), (64, 1, 1), 0, 0, (x,))
+        launch()
     timer.join()
     assert time.monotonic() - start < 1.1
-    assert x[2] == 0  # what follows the loop has not run
     if pool is not None:
-        assert workers._pool is pool  # nobody had to be left behind
+        assert workers._pool is pool
+
+
+def count_together(run):
     lock, count = np.zeros(1, np.int32), np.zeros(1, np.int64)
     run(locked_count, "int32[::1], int64[::1]", 2, 32, lock, count)
     assert count[0] == 64
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals reach the main thread otherwise there")
+@pytest.mark.parametrize("threads", [64, 1024])
+@pytest.mark.parametrize("function", RUNAWAYS, ids=lambda f: f.__name__)
+def test_control_c_ends_a_runaway_kernel(run, function, threads):
+    x = np.zeros(4, np.int64)
+    launcher = run.bind(function, "int64[::1]")
+    interrupted(lambda: launcher((3, 1, 1), (threads, 1, 1), 0, 0, (x,)))
+    assert x[2] == 0  # what follows the loop has not run
+    count_together(run)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals reach the main thread otherwise there")
+@pytest.mark.parametrize("checks", ["races barriers uninit", "bounds races", "bounds"])
+@pytest.mark.parametrize(
+    "function", [counts_far_in_memory, nested, calls_itself, forever_with_barriers], ids=lambda f: f.__name__
+)
+def test_control_c_ends_a_kernel_that_is_watched(run, function, checks, monkeypatch):
+    monkeypatch.setenv("CUDABUILD_CHECK", checks)
+    x = np.zeros(4, np.int64)
+    definition = KernelDefinition(function, "int64[::1]")
+    launcher = CpuDevice().bind(definition, parse_signature("int64[::1]"))
+    interrupted(lambda: launcher((3, 1, 1), (1024, 1, 1), 0, 0, (x,)))
+    monkeypatch.undo()
+    count_together(run)
+
+
+def touches(x):
+    x[0] = 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals reach the main thread otherwise there")
+def test_control_c_ends_a_launch_of_two_thousand_million_blocks(run):
+    x = np.zeros(4, np.int64)
+    launcher = run.bind(touches, "int64[::1]")
+    interrupted(lambda: launcher((2**31 - 1, 65535, 1), (64, 1, 1), 0, 0, (x,)))
+    count_together(run)
+
+
+def short_loops(x):
+    # No loop of it looks: the flag is read after each row of threads, also where blocks run as one.
+    v = x[0] + cuda.grid(1)
+    for i in range(3000):
+        v = (v ^ i) * 3
+    if v == 7:
+        x[2] = v
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals reach the main thread otherwise there")
+@pytest.mark.parametrize("block", [(256, 1, 1), (1, 1024, 1), (1, 16, 64), (32, 32, 1)])
+def test_control_c_ends_many_short_threads(run, block):
+    x = np.zeros(4, np.int64)
+    launcher = run.bind(short_loops, "int64[::1]")
+    interrupted(lambda: launcher((1 << 20, 1, 1), block, 0, 0, (x,)))
+    count_together(run)
+
+
+# -- loops in strips
+
+
+def strips(out, low, high, step):
+    # Sums over loops in each form; what a strip's end leaves out or does twice would show.
+    a = b = c = d = 0
+    for i in range(low, high):
+        a += i * i
+    for i in range(high, low, -3):
+        b += i * i
+    i = low
+    while i <= high:
+        c += i * i
+        i += step
+    i = high
+    while i > low:
+        d += i * i
+        i -= step
+    out[0], out[1], out[2], out[3], out[4] = a, b, c, d, i
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000, 1 << 61])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 0), (5, 3), (0, 1), (-7, 16384), (3, 16387), (3, 16388), (-50_000, 50_001)]
+)
+def test_strips_leave_out_no_turn(run, low, high, step):
+    out = np.zeros(5, np.int64)
+    run(strips, "int64[::1], int64, int64, int64", 1, 1, out, low, high, step)
+    down = range(high, low, -step)
+    last = high - step * len(down)
+    expected = [range(low, high), range(high, low, -3), range(low, high + 1, step), down]
+    np.testing.assert_array_equal(out, [*(sum(i * i for i in one) for one in expected), last])
+
+
+def narrow_strips(out, x):
+    total = 0.0
+    count = 0
+    for i in range(x.size):
+        total += x[i]
+        if x[i] > 0.5:
+            count += 1
+    out[0], out[1] = total, count
+
+
+def test_strips_of_loops_that_carry_more(run):
+    x = np.random.default_rng(3).random(100_003)
+    out = np.zeros(2)
+    run(narrow_strips, "float64[::1], float64[::1]", 1, 1, out, x)
+    assert out[1] == (x > 0.5).sum()
+    np.testing.assert_allclose(out[0], x.sum(), rtol=1e-12)
