@@ -15,7 +15,7 @@ from typing import Any
 
 from cudabuild.errors import Location, SourceError
 
-__all__ = ["FunctionSource", "get_source"]
+__all__ = ["FunctionSource", "as_function", "get_source"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,19 @@ class FunctionSource:
     def _characters(self, line: int, offset: int) -> int:
         text = self.line_text(line)
         return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def as_function(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef:
+    """A lambda as the ``def`` that it stands for, with the lambda's own places; a ``def`` as it is."""
+    if isinstance(node, ast.FunctionDef):
+        return node
+    known = getattr(node, "_cudabuild_def", None)
+    if isinstance(known, ast.FunctionDef):
+        return known
+    returned = ast.copy_location(ast.Return(node.body), node.body)
+    made = ast.copy_location(ast.FunctionDef("<lambda>", node.args, [returned], []), node)
+    node._cudabuild_def = made  # type: ignore[attr-defined]  # lives and dies with the tree, as a memo should
+    return made
 
 
 #: file -> (lines, functions by (first line, name)); an entry is replaced when the text read for the file differs.

@@ -8,6 +8,7 @@ import linecache
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import Diagnostic
 from cudabuild.frontend import impl
+from cudabuild.frontend.callee import callee_of
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.infer import FunctionInference, params_of
 from cudabuild.frontend.specialise import Session, raise_diagnostics
@@ -26,7 +27,7 @@ def build_hir_of(definition: KernelDefinition) -> HirFunction:
     Raises:
         CompilationError, SourceError.
     """
-    hir, sink = Session(debug=definition.options["debug"]).hir(definition.function)
+    hir, sink = Session(debug=definition.options["debug"]).hir(callee_of(definition.function))
     raise_diagnostics(sink.diagnostics)
     return hir
 
@@ -45,13 +46,14 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     """
     options = definition.options if options is None else options
     session = Session(debug=options["debug"])
-    hir, sink = session.hir(definition.function)
+    callee = callee_of(definition.function)
+    hir, sink = session.hir(callee)
     if not definition.is_device:
         _refuse_keyword_only(sink)
     arguments = [Value(kind) for kind in signature]
     inference = FunctionInference(
         session,
-        definition.function,
+        callee,
         hir,
         sink,
         arguments,
@@ -60,7 +62,7 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     )
     inference.run()
     found: dict[object, Diagnostic] = {}
-    for diagnostic in [*inference.diagnostics, *session.diagnostics()]:
+    for diagnostic in session.diagnostics(inference):
         found.setdefault((diagnostic.location, diagnostic.title), diagnostic)
     raise_diagnostics(list(found.values()))
     params = params_of(arguments, hir.parameters, hir.location)

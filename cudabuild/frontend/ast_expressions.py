@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import ast
-from typing import cast
+from typing import Any, cast
 
 from cudabuild.errors import Location
-from cudabuild.frontend.ast_scopes import is_cheap, local_names
+from cudabuild.frontend.ast_scopes import captured_names, free_names, is_cheap, local_names
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.folding import literal_number
 from cudabuild.frontend.refused_syntax import refuse_syntax
 from cudabuild.frontend.ssa import SsaBuilder
-from cudabuild.ir.hir import HirBlock, HirInstr
-from cudabuild.source import FunctionSource
+from cudabuild.ir.hir import HirBlock, HirInstr, InnerFunction
+from cudabuild.source import FunctionSource, as_function
 
 __all__ = ["BINARY", "ExpressionBuilder"]
 
@@ -31,12 +31,16 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 class ExpressionBuilder:
     """The part of the builder that makes values of expressions."""
 
-    def __init__(self, source: FunctionSource, sink: DiagnosticSink, debug: bool) -> None:
+    def __init__(
+        self, source: FunctionSource, sink: DiagnosticSink, debug: bool, captured: tuple[str, ...] = ()
+    ) -> None:
         self.debug = debug
         self.source = source
         self.sink = sink
         self.ssa = SsaBuilder()
-        self.locals = local_names(source.tree)
+        self.captured = captured
+        self.locals = local_names(source.tree) | set(captured)
+        self.cells = captured_names(source.tree, self.locals)  # variables that functions inside this one capture
         self.temporaries = 0
 
     # places and refusals
@@ -45,8 +49,8 @@ class ExpressionBuilder:
         return self.source.locate(node)
 
     def _refuse(self, node: ast.AST, title: str, *, found: str, expected: str = "", do: str = "") -> HirInstr:
-        self.sink.add(Refusal(title, found=found, expected=expected, do=do), self._at(node))
-        return self.ssa.emit("poison", self._at(node))
+        refusal = Refusal(title, found=found, expected=expected, do=do)
+        return self.ssa.emit("refused", self._at(node), refusal=refusal)
 
     # conditions
 
@@ -75,8 +79,7 @@ class ExpressionBuilder:
     def _expression(self, node: ast.expr) -> HirInstr:
         method = getattr(self, f"_expr_{type(node).__name__}", None)
         if method is None:
-            self.sink.add(refuse_syntax(node), self._at(node))
-            return self.ssa.emit("poison", self._at(node))
+            return self.ssa.emit("refused", self._at(node), refusal=refuse_syntax(node))
         return cast(HirInstr, method(node))
 
     def _expr_Constant(self, node: ast.Constant) -> HirInstr:
@@ -109,7 +112,8 @@ class ExpressionBuilder:
     def _expr_Compare(self, node: ast.Compare) -> HirInstr:
         left = self._expression(node.left)
         if len(node.ops) == 1:
-            right = self._expression(node.comparators[0])
+            membership = isinstance(node.ops[0], (ast.In, ast.NotIn))
+            right = (self._sequence if membership else self._expression)(node.comparators[0])
             one = self.ssa.emit("compare", self._at(node), left, right, operator=_COMPARE[type(node.ops[0])])
             one.nodes = (node.left, node.comparators[0])
             return one
@@ -207,24 +211,28 @@ class ExpressionBuilder:
         parts = [None if part is None else self._expression(part) for part in (node.lower, node.upper, node.step)]
         return self.ssa.emit("slice", self._at(node), *parts)
 
-    def _expr_Tuple(self, node: ast.Tuple) -> HirInstr:
-        result = self.ssa.emit("tuple", self._at(node), *[self._expression(element) for element in node.elts])
-        result.nodes = tuple(node.elts)
+    def _expr_Tuple(self, node: ast.Tuple | ast.List) -> HirInstr:
+        starred = tuple(index for index, element in enumerate(node.elts) if isinstance(element, ast.Starred))
+        nodes = [element.value if isinstance(element, ast.Starred) else element for element in node.elts]
+        attrs = {"starred": starred} if starred else {}
+        result = self.ssa.emit("tuple", self._at(node), *map(self._expression, nodes), **attrs)
+        result.nodes = tuple(nodes)
         return result
 
+    def _sequence(self, node: ast.expr) -> HirInstr:
+        """An expression of which only the elements are looked at: there a list is a tuple."""
+        return self._expr_Tuple(node) if isinstance(node, ast.List) else self._expression(node)
+
     def _expr_Call(self, node: ast.Call) -> HirInstr:
-        function = self._expression(node.func)
-        operands: list[HirInstr | None] = [function]
-        for argument in node.args:
+        operands: list[HirInstr | None] = [self._refreshed(self._expression(node.func))]
+        nodes: list[ast.AST] = [node.func]
+        starred: list[int] = []
+        for position, argument in enumerate(node.args, 1):
             if isinstance(argument, ast.Starred):
-                return self._refuse(
-                    argument,
-                    "starred argument",
-                    found=ast.unparse(argument),
-                    expected="one expression for each parameter",
-                    do="write the arguments out",
-                )
-            operands.append(self._expression(argument))
+                starred.append(position)
+                argument = argument.value
+            operands.append(self._refreshed(self._expression(argument)))
+            nodes.append(argument)
         keywords: list[str] = []
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -236,7 +244,42 @@ class ExpressionBuilder:
                     do="write the keyword arguments out",
                 )
             keywords.append(keyword.arg)
-            operands.append(self._expression(keyword.value))
-        result = self.ssa.emit("call", self._at(node), *operands, keywords=tuple(keywords))
-        result.nodes = (node.func, *node.args, *(keyword.value for keyword in node.keywords))
+            operands.append(self._refreshed(self._expression(keyword.value)))
+            nodes.append(keyword.value)
+        attrs: dict[str, Any] = {"starred": tuple(starred)} if starred else {}
+        result = self.ssa.emit("call", self._at(node), *operands, keywords=tuple(keywords), **attrs)
+        result.nodes = tuple(nodes)
         return result
+
+    # functions inside this one
+
+    def _expr_Lambda(self, node: ast.Lambda) -> HirInstr:
+        return self._inner_function(as_function(node))
+
+    def _inner_function(self, tree: ast.FunctionDef) -> HirInstr:
+        captured = tuple(sorted(free_names(tree) & self.locals))
+        source = FunctionSource(self.source.file, self.source.lines, tree)
+        where = self._at(tree)
+        operands = [self.ssa.read(name, where) for name in captured]
+        arguments = tree.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        given = list(zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True))
+        given += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+        operands += [self._expression(default) for _, default in given]
+        inner = InnerFunction(source, captured)
+        defaults = tuple(argument.arg for argument, _ in given)
+        return self.ssa.emit("function", self._head(tree), *operands, inner=inner, defaults=defaults)
+
+    def _head(self, node: ast.AST) -> Location:
+        """The first line of something of several lines."""
+        where = self._at(node)
+        if where.end_line == where.line:
+            return where
+        return Location(where.file, where.line, where.column, where.line, len(self.source.line_text(where.line)))
+
+    def _refreshed(self, value: HirInstr) -> HirInstr:
+        """``value`` with the captured variables as they are by now, in case it is or holds a function from inside."""
+        if not self.cells or value.op in ("const", "binary", "unary", "compare", "attribute", "name", "refused"):
+            return value
+        cells = [self.ssa.read(name, value.location) for name in self.cells]
+        return self.ssa.emit("refresh", value.location, value, *cells, names=tuple(self.cells))

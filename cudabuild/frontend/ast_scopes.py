@@ -5,8 +5,11 @@ expressions are cheap."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-__all__ = ["is_cheap", "local_names", "stored_names"]
+from cudabuild.source import as_function
+
+__all__ = ["captured_names", "free_names", "is_cheap", "local_names", "stored_names"]
 
 
 def is_cheap(node: ast.expr) -> bool:
@@ -50,14 +53,60 @@ def local_names(tree: ast.FunctionDef) -> set[str]:
 
 
 def stored_names(node: ast.AST) -> set[str]:
+    """The names that a statement or expression binds in its own scope."""
     names: set[str] = set()
-    for child in ast.walk(node):
+    for child in _scope_of(node):
         if isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
             names.add(child.id)
         elif isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             names.add(child.name)
         elif isinstance(child, ast.alias):
             names.add((child.asname or child.name).split(".")[0])
-        elif isinstance(child, ast.ExceptHandler) and child.name:
+        elif isinstance(child, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and child.name:
             names.add(child.name)
+        elif isinstance(child, ast.MatchMapping) and child.rest:
+            names.add(child.rest)
     return names
+
+
+def free_names(tree: ast.FunctionDef) -> set[str]:
+    """The names that a function, or one inside it, reads and does not bind."""
+    names: set[str] = set()
+    for statement in tree.body:
+        for child in _scope_of(statement):
+            if isinstance(child, ast.Name):
+                names.add(child.id)
+            elif isinstance(child, (ast.FunctionDef, ast.Lambda)):
+                names |= free_names(as_function(child))
+    return names - local_names(tree)
+
+
+def captured_names(tree: ast.FunctionDef, enclosing: set[str]) -> list[str]:
+    """The variables of the enclosing function that the functions written inside ``tree`` capture, sorted.
+
+    Args:
+        tree: a function.
+        enclosing: the names that are local to it, or that it captures itself.
+    """
+    names: set[str] = set()
+    for statement in tree.body:
+        for child in _scope_of(statement):
+            if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+                names |= free_names(as_function(child)) & enclosing
+    return sorted(names)
+
+
+def _scope_of(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of one scope: of a function inside it, itself and what is evaluated where it is defined."""
+    pending = [node]
+    while pending:
+        child = pending.pop()
+        yield child
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            arguments = child.args
+            pending += [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
+            pending += [] if isinstance(child, ast.Lambda) else child.decorator_list
+        elif isinstance(child, ast.AnnAssign):
+            pending += [child.target, *([] if child.value is None else [child.value])]
+        else:
+            pending += ast.iter_child_nodes(child)

@@ -10,29 +10,44 @@ on.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
-from cudabuild.errors import Location
 from cudabuild.faults import ASSERTION
-from cudabuild.frontend.ast_expressions import BINARY, ExpressionBuilder
+from cudabuild.frontend.ast_expressions import BINARY
+from cudabuild.frontend.ast_loops import LoopBuilder
+from cudabuild.frontend.ast_patterns import PatternBuilder
 from cudabuild.frontend.ast_scopes import stored_names
-from cudabuild.frontend.diagnostics import DiagnosticSink
+from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.refused_syntax import refuse_syntax
-from cudabuild.ir.hir import HirBlock, HirFunction, HirInstr
+from cudabuild.ir.hir import HirFunction, HirInstr, LoopKey
 from cudabuild.source import FunctionSource
 
 __all__ = ["build_hir"]
 
 
-def build_hir(source: FunctionSource, sink: DiagnosticSink, *, debug: bool = False) -> HirFunction:
-    """The HIR of a function; what cannot be expressed goes to ``sink``. ``debug``: whether assert and raise count."""
-    return _Builder(source, sink, debug).build()
+def build_hir(
+    source: FunctionSource,
+    sink: DiagnosticSink,
+    *,
+    debug: bool = False,
+    captured: tuple[str, ...] = (),
+    unrolled: Mapping[LoopKey, int] = MappingProxyType({}),
+) -> HirFunction:
+    """The HIR of a function; what cannot be expressed goes to ``sink``.
+
+    Args:
+        source: the function.
+        sink: for what is refused whether it is reached or not.
+        debug: whether assert and raise count.
+        captured: the variables of enclosing functions that it reads; they follow its parameters.
+        unrolled: the loops that are written out, and how many turns they take.
+    """
+    return _Builder(source, sink, debug, captured, unrolled).build()
 
 
-class _Builder(ExpressionBuilder):
-    def __init__(self, source: FunctionSource, sink: DiagnosticSink, debug: bool) -> None:
-        super().__init__(source, sink, debug)
-        self.loops: list[tuple[HirBlock, HirBlock]] = []  # (where continue goes, where break goes)
-
+class _Builder(LoopBuilder, PatternBuilder):
     def build(self) -> HirFunction:
         tree = self.source.tree
         parameters = self._parameters(tree)
@@ -43,24 +58,22 @@ class _Builder(ExpressionBuilder):
         self._statements(tree.body)
         self.ssa.ret(self._at(tree.body[-1]))
         blocks = self.ssa.finish(entry)
-        return HirFunction(tree.name, [name for name, _ in parameters], blocks, self._header_location())
+        names = [name for name, _ in parameters]
+        return HirFunction(tree.name, names, blocks, self._head(tree), frozenset(self.locals))
 
-    def _parameters(self, tree: ast.FunctionDef) -> list[tuple[str, ast.arg]]:
+    def _parameters(self, tree: ast.FunctionDef) -> list[tuple[str, ast.AST]]:
         arguments = tree.args
-        for star, what in ((arguments.vararg, "*"), (arguments.kwarg, "**")):
-            if star is not None:
-                self._refuse(
-                    star,
-                    f"'{what}{star.arg}' parameter",
-                    found=f"{what}{star.arg}",
-                    expected="a fixed list of parameters",
-                    do="name each parameter",
-                )
-        return [(a.arg, a) for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-
-    def _header_location(self) -> Location:
-        where = self.source.locate(self.source.tree)
-        return Location(where.file, where.line, where.column, where.line, len(self.source.line_text(where.line)))
+        if arguments.kwarg is not None:
+            refusal = Refusal(
+                f"'**{arguments.kwarg.arg}' parameter",
+                found=f"**{arguments.kwarg.arg}",
+                expected="parameters with names of their own",
+                do="name each parameter",
+            )
+            self.sink.add(refusal, self._at(arguments.kwarg))
+        rest = [] if arguments.vararg is None else [arguments.vararg]
+        listed = [*arguments.posonlyargs, *arguments.args, *rest, *arguments.kwonlyargs]
+        return [*((a.arg, a) for a in listed), *((name, tree) for name in self.captured)]
 
     # statements
 
@@ -68,23 +81,41 @@ class _Builder(ExpressionBuilder):
         for statement in body:
             method = getattr(self, f"_stmt_{type(statement).__name__}", None)
             if method is None:
-                refusal = refuse_syntax(statement)
-                self.sink.add(refusal, self._head_of(statement))
+                self.ssa.emit("refused", self._head(statement), refusal=refuse_syntax(statement))
                 for name in sorted(stored_names(statement)):
                     self.ssa.write(name, self.ssa.emit("poison", self._at(statement)))
             else:
                 method(statement)
 
-    def _head_of(self, statement: ast.stmt) -> Location:
-        """A compound statement is shown by its first line."""
-        where = self._at(statement)
-        if where.end_line == where.line:
-            return where
-        return Location(where.file, where.line, where.column, where.line, len(self.source.line_text(where.line)))
-
     def _stmt_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):
             self._expression(node.value)
+
+    def _stmt_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.decorator_list:
+            made = self._refuse(
+                node.decorator_list[0],
+                "a decorator of a function inside a kernel",
+                found=f"@{ast.unparse(node.decorator_list[0])}",
+                expected="a plain 'def'",
+                do="drop the decorator: the function is compiled with the kernel",
+            )
+        else:
+            made = self._inner_function(node)
+        self.ssa.write(node.name, made)
+
+    def _stmt_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.ssa.write(target.id, self.ssa.emit("undef", self._at(target), variable=target.id))
+            else:
+                self._refuse(
+                    target,
+                    "'del' of something that is not a variable",
+                    found=f"del {ast.unparse(target)}",
+                    expected="the name of a variable",
+                    do="remove the statement: a kernel's arrays keep their elements",
+                )
 
     def _stmt_Pass(self, node: ast.Pass) -> None:
         pass
@@ -153,35 +184,29 @@ class _Builder(ExpressionBuilder):
             store = self.ssa.emit("set_item", where, base, index, new)
             store.nodes = (target.value, target.slice, node.value)
         else:
-            self._refuse_attribute_store(target)
+            assert isinstance(target, ast.Attribute)
+            base = self._expression(target.value)
+            old = self.ssa.emit("attribute", self._at(target), base, name=target.attr)
+            old.nodes = (target.value,)
+            value = self._expression(node.value)
+            new = self.ssa.emit("binary", where, old, value, operator=operator)
+            new.nodes = (target, node.value)
+            self._set_attribute(target, base, new, node.value)
 
-    def _refuse_attribute_store(self, target: ast.AST) -> None:
-        self._refuse(
-            target,
-            "attribute assignment",
-            found=ast.unparse(target),
-            expected="a variable or an array element on the left of '='",
-            do="pass an array and assign to one of its elements",
-        )
+    def _set_attribute(self, target: ast.Attribute, base: HirInstr, value: HirInstr, node: ast.expr) -> None:
+        store = self.ssa.emit("set_attribute", self._at(target), base, value, name=target.attr)
+        store.nodes = (target.value, node)
 
     def _assign(self, target: ast.expr, value: HirInstr, node: ast.expr) -> None:
         if isinstance(target, ast.Name):
             self.ssa.write(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            count = len(target.elts)
+            stars = [index for index, element in enumerate(target.elts) if isinstance(element, ast.Starred)]
+            attrs: dict[str, Any] = {"count": len(target.elts), **({"star": stars[0]} if stars else {})}
             for index, element in enumerate(target.elts):
-                if isinstance(element, ast.Starred):
-                    self._refuse(
-                        element,
-                        "starred target",
-                        found=ast.unparse(element),
-                        expected="one name for each element",
-                        do="name each element, or index the tuple",
-                    )
-                    continue
-                item = self.ssa.emit("unpack", self._at(node), value, index=index, count=count)
+                item = self.ssa.emit("unpack", self._at(node), value, index=index, **attrs)
                 item.nodes = (node,)
-                self._assign(element, item, node)
+                self._assign(element.value if isinstance(element, ast.Starred) else element, item, node)
         elif isinstance(target, ast.Subscript):
             base = self._expression(target.value)
             index_value = self._expression(target.slice)
@@ -189,14 +214,15 @@ class _Builder(ExpressionBuilder):
             store = self.ssa.emit("set_item", where, base, index_value, value)
             store.nodes = (target.value, target.slice, node)
         else:
-            self._refuse_attribute_store(target)
+            assert isinstance(target, ast.Attribute)
+            self._set_attribute(target, self._expression(target.value), value, node)
 
     def _stmt_Return(self, node: ast.Return) -> None:
         where = self._at(node)
         if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
             self.ssa.ret(where)
         else:
-            self.ssa.ret(where, self._expression(node.value), node=node.value)
+            self.ssa.ret(where, self._refreshed(self._expression(node.value)), node=node.value)
 
     def _stmt_If(self, node: ast.If) -> None:
         then = self.ssa.new_block("then")
@@ -214,73 +240,6 @@ class _Builder(ExpressionBuilder):
             self.ssa.jump(done, self._at(node))
         self.ssa.seal(done)
         self.ssa.current = done if done.predecessors else None
-
-    def _stmt_While(self, node: ast.While) -> None:
-        header = self.ssa.new_block("while")
-        body = self.ssa.new_block("body")
-        done = self.ssa.new_block("endwhile")
-        otherwise = self.ssa.new_block("whileelse") if node.orelse else done
-        self.ssa.jump(header, self._at(node))
-        self.ssa.current = header
-        self._condition(node.test, body, otherwise)
-        self.ssa.seal(body)
-        self._loop_body(node.body, body, header, done)
-        self.ssa.jump(header, self._at(node))
-        self.ssa.seal(header)
-        self._finish_loop(node.orelse, otherwise, done, node)
-
-    def _stmt_For(self, node: ast.For) -> None:
-        where = self._at(node.iter)
-        iterator = self.ssa.emit("iterate", where, self._expression(node.iter))
-        iterator.nodes = (node.iter,)
-        steps = self.ssa.emit("steps", where, iterator)
-        self.temporaries += 1
-        counter = f"<counter {self.temporaries}>"  # no user can spell it
-        self.ssa.write(counter, self.ssa.emit("first", where, iterator))
-        header = self.ssa.new_block("for")
-        body = self.ssa.new_block("body")
-        advance = self.ssa.new_block("next")
-        done = self.ssa.new_block("endfor")
-        otherwise = self.ssa.new_block("forelse") if node.orelse else done
-        self.ssa.jump(header, where)
-        self.ssa.current = header
-        position = self.ssa.read(counter, where)
-        more = self.ssa.emit("more", where, iterator, position, steps)
-        self.ssa.branch(more, body, otherwise, where)
-        self.ssa.seal(body)
-        self.ssa.current = body
-        self._assign(node.target, self.ssa.emit("step", where, iterator, position), node.iter)
-        self._loop_body(node.body, self.ssa.current, advance, done)
-        self.ssa.jump(advance, where)
-        self.ssa.seal(advance)
-        if advance.predecessors:
-            self.ssa.current = advance
-            old = self.ssa.read(counter, where)
-            self.ssa.write(counter, self.ssa.emit("advance", where, iterator, old))
-            self.ssa.jump(header, where)
-        self.ssa.seal(header)
-        self._finish_loop(node.orelse, otherwise, done, node)
-
-    def _loop_body(self, body: list[ast.stmt], block: HirBlock, again: HirBlock, done: HirBlock) -> None:
-        self.ssa.current = block
-        self.loops.append((again, done))
-        self._statements(body)
-        self.loops.pop()
-
-    def _finish_loop(self, orelse: list[ast.stmt], otherwise: HirBlock, done: HirBlock, node: ast.stmt) -> None:
-        if orelse:
-            self.ssa.seal(otherwise)
-            self.ssa.current = otherwise
-            self._statements(orelse)
-            self.ssa.jump(done, self._at(node))
-        self.ssa.seal(done)
-        self.ssa.current = done if done.predecessors else None
-
-    def _stmt_Break(self, node: ast.Break) -> None:
-        self.ssa.jump(self.loops[-1][1], self._at(node))
-
-    def _stmt_Continue(self, node: ast.Continue) -> None:
-        self.ssa.jump(self.loops[-1][0], self._at(node))
 
 
 def _message_of(node: ast.expr | None) -> str:

@@ -4,22 +4,27 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Collection
 from types import FunctionType
 from typing import Any
 
-from cudabuild.definition import KernelDefinition
 from cudabuild.errors import nearest_name
+from cudabuild.fingerprint.values import find_function
+from cudabuild.frontend import objects
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
-from cudabuild.frontend.impl import arrays, constants, operators, threads
+from cudabuild.frontend.impl import arrays, constants, methods, operators, threads, times
 from cudabuild.frontend.impl.casts import cast_to
 from cudabuild.frontend.impl.registry import find_rule, supported_members
 from cudabuild.frontend.iteration import ITERATION
 from cudabuild.frontend.objects import find_attribute
 from cudabuild.frontend.operands import (
+    ClosureOperand,
     Conflict,
+    MethodOperand,
     NoneOperand,
     Operand,
+    OptionalOperand,
     Poison,
     SliceOperand,
     Static,
@@ -31,7 +36,7 @@ from cudabuild.frontend.operands import (
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Value
 from cudabuild.lang.name import Dim3, KernelName
-from cudabuild.types import Array, Scalar, none, scalar_by_name, uint64
+from cudabuild.types import Array, Scalar, bool_, none, scalar_by_name, uint64
 
 __all__ = ["FreeNames", "evaluate", "operand_of_object"]
 
@@ -41,9 +46,9 @@ _INT64 = range(-(1 << 63), 1 << 63)
 class FreeNames:
     """The names that a function takes from outside, by Python's rule: closure, then globals, then builtins."""
 
-    def __init__(self, function: FunctionType) -> None:
+    def __init__(self, function: FunctionType, local_names: Collection[str]) -> None:
         self.namespace = function.__globals__
-        self.locals = function.__code__.co_varnames
+        self.locals = local_names
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
     def lookup(self, identifier: str) -> Any:
@@ -69,6 +74,8 @@ def operand_of_object(context: Context, value: Any) -> Operand:
     """The operand that a Python object stands for: numbers and tuples of them are constants of the kernel."""
     if value is None:
         return NoneOperand()
+    if type(value).__name__ in ("datetime64", "timedelta64") and type(value).__module__ == "numpy":
+        return times.constant_time(context, value)
     kind = _numpy_scalar_type(value)
     if kind is not None:  # before Python's numbers: np.float64 is a float too, but typed
         return context.const(value.item(), kind)
@@ -120,10 +127,13 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
     Raises:
         Refusal: the operation has no meaning for these operands.
     """
-    for operand in operands:
+    needed = operands
+    if instr.op in ("function", "refresh"):  # a captured variable may well have no value yet
+        needed = operands[: 1 if instr.op == "refresh" else 0]
+    for operand in needed:
         if isinstance(operand, Poison):
             return operand
-    for position, operand in enumerate(operands):
+    for position, operand in enumerate(needed):
         if isinstance(operand, Unknown):
             return operand
         if isinstance(operand, Undefined):
@@ -142,10 +152,26 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
                 do="use a variable of its own for each type",
                 operand=position,
             )
+    if instr.op not in _TAKES_OPTIONAL:
+        operands = [_unwrapped(context, operand) for operand in operands]
     handler = _HANDLERS.get(instr.op)
     if handler is not None:
         return handler(context, instr, operands, free)  # type: ignore[no-any-return]
-    return ITERATION[instr.op](context, operands)
+    return ITERATION[instr.op](context, instr, operands)
+
+
+#: Operations that know what to do with None-or-a-value; for the others it is the value.
+_TAKES_OPTIONAL = frozenset({"call", "compare", "function", "logical", "refresh", "truth", "tuple", "unary"})
+
+
+def _unwrapped(context: Context, operand: Operand | None) -> Operand | None:
+    """The value of None-or-a-value where only a value makes sense; None fails under debug."""
+    if not isinstance(operand, OptionalOperand):
+        return operand
+    if context.calls.debug:
+        missing = context.emit("inv", bool_, operand.present)
+        context.emit("raise", none, missing, exception="builtins:TypeError", message="None where a value is needed")
+    return operand.value
 
 
 def _const(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
@@ -203,8 +229,33 @@ def _set_item(context: Context, instr: HirInstr, operands: list[Any], free: Free
     return NoneOperand()
 
 
+def _set_attribute(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    arrays.set_attribute(context, operands[0], instr.attrs["name"], operands[1])
+    return NoneOperand()
+
+
 def _tuple(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
-    return TupleOperand(tuple(operands))
+    return TupleOperand(tuple(_spread(context, operands, instr.attrs.get("starred", ()))))
+
+
+def _spread(context: Context, operands: list[Any], starred: Collection[int]) -> list[Any]:
+    """The operands, with the elements of those at the positions ``starred`` in their place."""
+    found: list[Any] = []
+    for position, operand in enumerate(operands):
+        if position not in starred:
+            found.append(operand)
+            continue
+        elements = context.elements(operand)
+        if elements is None:
+            raise Refusal(
+                "'*' before something that is not a tuple",
+                found=describe(operand),
+                expected="a tuple, whose number of elements is known",
+                do="write the elements out",
+                operand=position,
+            )
+        found += elements
+    return found
 
 
 def _slice(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
@@ -213,36 +264,88 @@ def _slice(context: Context, instr: HirInstr, operands: list[Any], free: FreeNam
 
 
 def _unpack(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
-    count = instr.attrs["count"]
+    count: int = instr.attrs["count"]
+    index: int = instr.attrs["index"]
+    star: int | None = instr.attrs.get("star")
     elements = context.elements(operands[0])
     if elements is None:
+        if star is None and isinstance(operands[0], Value) and isinstance(operands[0].type, Array):
+            return arrays.get_item(context, operands[0], context.weak(index))
         raise Refusal(
             "only a tuple can be unpacked",
             found=describe(operands[0]),
-            expected=f"a tuple of {count}",
+            expected=f"a tuple of {count}, or an array",
             do="index the array: a, b = x[0], x[1]",
             operand=0,
         )
-    if len(elements) != count:
+    if len(elements) < count - 1 if star is not None else len(elements) != count:
         raise Refusal(
             "wrong number of names to unpack into",
             found=f"{count} names for a tuple of {len(elements)}",
             expected=f"{len(elements)} names",
             do="use one name for each element; '_' for those you do not need",
         )
-    index: int = instr.attrs["index"]
-    return elements[index]
+    rest = len(elements) - count  # what the star takes, less one
+    if star is None or index < star:
+        return elements[index]
+    return TupleOperand(elements[star : star + rest + 1]) if index == star else elements[index + rest]
+
+
+def _length(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    """Whether the operand is a tuple of between ``least`` and ``most`` elements."""
+    elements = context.elements(operands[0])
+    least, most = instr.attrs["least"], instr.attrs["most"]
+    fits = elements is not None and least <= len(elements) and (most is None or len(elements) <= most)
+    return context.const(fits, bool_)
+
+
+def _function(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    inner = instr.attrs["inner"]
+    captured = dict(zip(inner.captured, operands, strict=False))
+    defaults = dict(zip(instr.attrs["defaults"], operands[len(captured) :], strict=True))
+    return ClosureOperand(inner, context.site[0], captured, defaults)
+
+
+def _refresh(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    """The operand with what the variables captured from this frame are by now."""
+    cells = dict(zip(instr.attrs["names"], operands[1:], strict=True))
+    frame = context.site[0]
+
+    def renew(operand: Operand, depth: int) -> Operand:
+        if isinstance(operand, TupleOperand):
+            return TupleOperand(tuple(renew(element, depth) for element in operand.elements), operand.kind)
+        if not isinstance(operand, ClosureOperand) or depth > _DEEPEST_CLOSURE:
+            return operand
+        own = operand.frame is frame
+        captured = {name: cells.get(name, part) if own else part for name, part in operand.captured.items()}
+        captured = {name: renew(part, depth + 1) for name, part in captured.items()}
+        return ClosureOperand(operand.inner, operand.frame, captured, operand.defaults)
+
+    return renew(operands[0], 0)
+
+
+#: Functions that capture one another; what lies deeper keeps what it captured when it was made.
+_DEEPEST_CLOSURE = 4
+
+
+def _refused(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
+    raise instr.attrs["refusal"]
 
 
 def _call(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
     keywords: tuple[str, ...] = instr.attrs["keywords"]
     split = len(operands) - len(keywords)
     named = dict(zip(keywords, operands[split:], strict=True))
-    return call(context, operands[0], operands[1:split], named)
+    positional = _spread(context, operands[:split], instr.attrs.get("starred", ()))
+    return call(context, positional[0], positional[1:], named)
 
 
 def call(context: Context, callee: Operand, arguments: list[Operand], keywords: dict[str, Operand]) -> Operand:
-    """A call of whatever ``callee`` is: a name with a rule, a type, or a function to be compiled."""
+    """A call of whatever ``callee`` is: a name with a rule, a type, a method, or a function to be compiled."""
+    if isinstance(callee, MethodOperand):
+        return methods.call_method(context, callee, arguments, keywords)
+    if isinstance(callee, ClosureOperand):
+        return context.calls.call(context, callee, arguments, keywords)
     if not isinstance(callee, Static):
         raise Refusal(
             "this cannot be called",
@@ -253,24 +356,37 @@ def call(context: Context, callee: Operand, arguments: list[Operand], keywords: 
         )
     value = callee.value
     rule = find_rule(value)
+    if rule is not None or isinstance(value, Scalar):
+        arguments = [_value_of(context, argument) for argument in arguments]
+        keywords = {name: _value_of(context, argument) for name, argument in keywords.items()}
     if rule is not None:
         return rule(context, arguments, keywords)
     if isinstance(value, Scalar):
         return cast_to(context, value, arguments)
-    definition = getattr(value, "definition", None)
-    if isinstance(definition, KernelDefinition):
-        if not definition.is_device:
-            raise Refusal(
-                "a kernel cannot be called from a kernel",
-                found=f"kernel {definition.qualname!r}",
-                expected="a device function or a plain function",
-                do="move the shared code into a plain function and call it from both",
-                operand=0,
-            )
-        return context.calls.call(context, context.calls.declare(definition), arguments, keywords)
-    if isinstance(value, FunctionType):
-        return context.calls.call(context, value, arguments, keywords)
-    raise _refuse_call(value)
+    made = objects.make_named_tuple(context, value, arguments, keywords)
+    if made is not None:
+        return made
+    found = (value, None) if isinstance(value, FunctionType) else find_function(value)
+    if found is None:
+        raise _refuse_call(value)
+    function, definition = found
+    if definition is None:
+        return context.calls.call(context, function, arguments, keywords)
+    if not definition.is_device and definition.options["literals"] != "numba":
+        raise Refusal(
+            "a kernel cannot be called from a kernel",
+            found=f"kernel {definition.qualname!r}",
+            expected="a device function or a plain function",
+            do="move the shared code into a plain function and call it from both",
+            operand=0,
+        )
+    return context.calls.call(context, context.calls.declare(definition), arguments, keywords)
+
+
+def _value_of(context: Context, operand: Operand) -> Operand:
+    value = _unwrapped(context, operand)
+    assert value is not None
+    return value
 
 
 def _refuse_call(value: Any) -> Refusal:
@@ -359,6 +475,7 @@ _HANDLERS: dict[str, Any] = {
     "attribute": _attribute,
     "item": _item,
     "set_item": _set_item,
+    "set_attribute": _set_attribute,
     "tuple": _tuple,
     "slice": _slice,
     "unpack": _unpack,
@@ -370,5 +487,9 @@ _HANDLERS: dict[str, Any] = {
     "truth": _truth,
     "raise": _raise,
     "poison": _poison,
+    "refused": _refused,
+    "function": _function,
+    "refresh": _refresh,
+    "length": _length,
     "undef": _undef,
 }

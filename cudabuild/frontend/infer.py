@@ -11,17 +11,18 @@ reported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import FunctionType
-from typing import Any
 
 from cudabuild.errors import Diagnostic, Location
+from cudabuild.frontend.callee import Callee
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.evaluate import FreeNames, evaluate
+from cudabuild.frontend.iteration import Unrolling
 from cudabuild.frontend.operands import (
     Conflict,
     NoneOperand,
     Operand,
+    OptionalOperand,
     Poison,
     TupleOperand,
     Undefined,
@@ -31,16 +32,22 @@ from cudabuild.frontend.operands import (
     is_const,
     join,
     key_of,
+    leaves_of,
+    map_leaves,
 )
-from cudabuild.frontend.specialise import Session
+from cudabuild.frontend.shapes import expand, pour, rebuild
+from cudabuild.frontend.specialise import Session, Specialisation
 from cudabuild.frontend.tables import WEAK, Table
-from cudabuild.ir.hir import HirBlock, HirFunction, HirInstr
-from cudabuild.ir.ir import Block, Function, Param, Value
+from cudabuild.ir.hir import HirBlock, HirFunction, HirInstr, LoopKey
+from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 from cudabuild.types import none
 
 __all__ = ["FunctionInference"]
 
 _MOST_PASSES = 200
+
+#: Tuples inside one another in a result; deeper ones come of a recursion that wraps its own result.
+_DEEPEST_RESULT = 16
 
 
 class FunctionInference:
@@ -49,15 +56,19 @@ class FunctionInference:
     Attributes:
         name: of the specialisation; "" for the kernel.
         table: how numbers meet in it.
+        callee: the function.
+        called: the device functions that it calls, as of the last pass.
+        settled: whether the types are final.
+        waits_for: how many functions deep in the chain of those being typed the outermost one lies whose result it
+            needs; its own depth if it needs none.
         result: what the function returns: an operand (its type, constant or compile-time object), or None while no
-        return has
-            been reached.
+            return has been reached.
     """
 
     def __init__(
         self,
         session: Session,
-        function: FunctionType,
+        callee: Callee,
         hir: HirFunction,
         sink: DiagnosticSink,
         arguments: Sequence[Operand],
@@ -69,9 +80,12 @@ class FunctionInference:
         self.table = table
         self.session = session
         self.name = name
-        self.function = function
+        self.callee = callee
         self.settled = False
-        self.free = FreeNames(function)
+        self.waits_for = 0
+        self.called: dict[Specialisation, None] = {}
+        self.unrolled: dict[LoopKey, int] = {}
+        self.free = FreeNames(callee.function, hir.locals)
         self.hir = hir
         self.syntax = sink
         self.typing = DiagnosticSink(sink.source, sink.name)
@@ -90,14 +104,40 @@ class FunctionInference:
     def run(self) -> None:
         for _ in range(_MOST_PASSES):
             before = key_of(self.result)
-            if not self._pass() and key_of(self.result) == before:
+            try:
+                changed = self._pass()
+            except Unrolling as request:
+                self._unroll(request)
+                continue
+            if not changed and key_of(self.result) == before:
                 self.settled = True
                 return
-        raise AssertionError(f"types of {self.hir.name} do not settle")
+            if _depth(self.result) > _DEEPEST_RESULT:
+                break
+        refusal = Refusal(
+            "types that grow without end",
+            found=f"{self.hir.name}: Return type of recursive function does not converge",
+            expected="a result of the same type on every path",
+            do="return values of a fixed number of elements, and loop instead of nesting tuples",
+        )
+        self.typing.add(refusal, self.hir.location)
+        self.result = Poison()
+        self.settled = True
+
+    def _unroll(self, request: Unrolling) -> None:
+        """Starts again, with one more loop written out."""
+        if request.turns is None:
+            del self.unrolled[request.loop]
+        else:
+            self.unrolled[request.loop] = request.turns
+        self.hir, self.syntax = self.session.hir(self.callee, self.unrolled)
+        self.states.clear()
+        self.edges.clear()
 
     def _pass(self) -> bool:
         """Looks at every reachable block once; True if anything changed."""
         self.typing = DiagnosticSink(self.syntax.source, self.syntax.name)
+        self.called = {}
         changed = False
         reached = {self.hir.blocks[0]} | {target for _, target in self.edges}
         context = Context(Block("scratch"), self.session, inferring=True, table=self.table)
@@ -123,8 +163,7 @@ class FunctionInference:
         if instr.op == "phi":
             return self._join(instr)
         if instr.op == "param":
-            index: int = instr.attrs["index"]
-            return self.arguments[index]
+            return expand(context, self.arguments[instr.attrs["index"]])
         context.at(instr.location, (self, instr), self._allocation_key(instr))
         operands = [None if v is None else self.states.get(v, Unknown()) for v in instr.operands]
         try:
@@ -186,7 +225,9 @@ class FunctionInference:
             self.result = NoneOperand()
             return
         if isinstance(value, Undefined):
-            value = Poison()
+            if self.result is None:
+                self._refuse_undefined(end, value)
+            return
         joined = join("the result", self.result, value, Value, self.table)
         if isinstance(joined, Conflict):
             refusal = Refusal(
@@ -198,6 +239,17 @@ class FunctionInference:
             self.typing.add(refusal, end.location)
             joined = Poison()
         self.result = joined
+
+    def _refuse_undefined(self, end: HirInstr, value: Undefined) -> None:
+        """No other path gives the function a result."""
+        refusal = Refusal(
+            f"variable {value.variable!r} has no value here",
+            found=value.variable,
+            expected="a variable that is assigned before it is returned",
+            do=f"assign {value.variable} first",
+            operand=0,
+        )
+        self.typing.add(refusal, self._place(end, refusal))
 
     # lowering
 
@@ -217,7 +269,12 @@ class _Lowering:
         self.blocks = {block: Block(block.name) for block in self.order}
         self.origin = {made: block for block, made in self.blocks.items()}
         self.values: dict[HirInstr, Operand] = {}
-        self.phis: list[tuple[HirInstr, Operand]] = []
+        self.phis: list[tuple[HirInstr, Operand, list[Instr]]] = []
+        params = iter(into.params)
+        self.arguments = [
+            map_leaves(argument, lambda leaf: leaf if is_const(leaf) else next(params))
+            for argument in inference.arguments
+        ]
 
     def run(self) -> None:
         self.into.blocks.extend(self.blocks.values())
@@ -230,56 +287,34 @@ class _Lowering:
                     self._end(context, instr)
                 elif instr.op != "phi":
                     self.values[instr] = self._value(context, instr)
-        for phi, made in self.phis:
-            self._fill(phi, made)
+        for phi, shape, made in self.phis:
+            self._fill(phi, shape, made)
 
     def _phis(self, context: Context, block: HirBlock) -> None:
         """Phi instructions first, then the constants and tuples that stand for phis without one."""
-        phis = [instr for instr in block.instructions if instr.op == "phi"]
-        parts: list[tuple[HirInstr, Operand, list[Value]]] = []
-        for phi in phis:
-            state = self.inference.states.get(phi, Unknown())
-            made: list[Value] = []
+        for phi in [instr for instr in block.instructions if instr.op == "phi"]:
             context.at(phi.location)
-            self._make_phis(context, state, made, phi.attrs["variable"])
-            parts.append((phi, state, made))
-        for phi, state, made in parts:
-            context.at(phi.location)
-            operand = self._assemble(context, state, iter(made))
-            self.values[phi] = operand
-            self.phis.append((phi, operand))
-
-    def _make_phis(self, context: Context, state: Operand, made: list[Value], variable: str) -> None:
-        if isinstance(state, TupleOperand):
-            for element in state.elements:
-                self._make_phis(context, element, made, variable)
-        elif isinstance(state, Value) and not is_const(state):
-            phi = context.emit("phi", state.type)
-            phi.hint = "" if variable.startswith("<") else variable
-            made.append(phi)
-
-    def _assemble(self, context: Context, state: Operand, made: Any) -> Operand:
-        if isinstance(state, TupleOperand):
-            return TupleOperand(tuple(self._assemble(context, element, made) for element in state.elements))
-        if isinstance(state, Value):
-            return context.const(const_of(state), state.type) if is_const(state) else next(made)
-        return state
+            shape = self.inference.states.get(phi, Unknown())
+            made = [context.emit("phi", leaf.type) for leaf in leaves_of(shape)]
+            for one in made:
+                one.hint = "" if phi.attrs["variable"].startswith("<") else phi.attrs["variable"]
+            self.phis.append((phi, shape, made))
+        for phi, shape, made in self.phis:
+            if phi.block is block:
+                context.at(phi.location)
+                self.values[phi] = rebuild(context, shape, made)
 
     def _value(self, context: Context, instr: HirInstr) -> Operand:
         if instr.op == "param":
-            return self._argument(context, instr.attrs["index"])
+            argument = self.arguments[instr.attrs["index"]]
+            return expand(context, map_leaves(argument, lambda leaf: self._constant(context, leaf)))
         context.at(instr.location, (self.inference, instr), self.inference._allocation_key(instr))
         operands = [None if v is None else self.values.get(v, Unknown()) for v in instr.operands]
         return evaluate(context, instr, operands, self.inference.free)
 
-    def _argument(self, context: Context, index: int) -> Operand:
-        for param in self.into.params:
-            if param.index == index:
-                return param
-        argument = self.inference.arguments[index]
-        if isinstance(argument, Value) and is_const(argument):
-            return context.const(const_of(argument), argument.type)
-        return argument
+    def _constant(self, context: Context, leaf: Value) -> Value:
+        """A constant of the caller's, as an instruction of this function."""
+        return context.const(const_of(leaf), leaf.type) if is_const(leaf) else leaf
 
     def _end(self, context: Context, end: HirInstr) -> None:
         targets = self.inference._targets(end) if end.op != "return" else []
@@ -293,14 +328,18 @@ class _Lowering:
             context.builder.branch(condition, self.blocks[targets[0]], self.blocks[targets[1]])
 
     def _return(self, context: Context, end: HirInstr) -> None:
-        if self.into.result == none:
+        kind = self.into.result
+        result = self.inference.result
+        if kind == none or result is None:
             context.builder.ret()
-        elif end.operands and end.operands[0] is not None:
-            context.builder.ret(context.convert(self.values[end.operands[0]], self.into.result))
-        else:  # after a raise: nobody looks at the result
-            context.builder.ret(context.emit("undef", self.into.result))
+        elif end.attrs.get("raised"):  # nobody looks at the result
+            context.builder.ret(context.emit("undef", kind))
+        else:
+            value = self.values[end.operands[0]] if end.operands and end.operands[0] is not None else NoneOperand()
+            values = pour(context, result, value)
+            context.builder.ret(values[0] if len(values) == 1 else context.emit("tuple", kind, *values))
 
-    def _fill(self, phi: HirInstr, made: Operand) -> None:
+    def _fill(self, phi: HirInstr, shape: Operand, made: list[Instr]) -> None:
         """The operands of a phi's instructions, converted at the end of each predecessor."""
         assert phi.block is not None
         target = self.blocks[phi.block]
@@ -312,27 +351,26 @@ class _Lowering:
             context = Context(predecessor, self.inference.session, inferring=False, table=self.inference.table)
             context.at(phi.location)
             end = predecessor.instructions.pop()
-            self._fill_one(context, made, source)
+            for one, value in zip(made, pour(context, shape, source), strict=True):
+                one.operands.append(value)
             predecessor.instructions.append(end)
 
-    def _fill_one(self, context: Context, made: Operand, source: Operand) -> None:
-        if isinstance(made, TupleOperand):
-            elements = context.elements(source)
-            missing: tuple[Operand, ...] = (source,) * len(made.elements)
-            for part, value in zip(made.elements, missing if elements is None else elements, strict=True):
-                self._fill_one(context, part, value)
-        elif isinstance(made, Value) and not is_const(made):
-            phi: Any = made
-            if isinstance(source, (Undefined, Unknown, Poison)):
-                phi.operands.append(context.emit("undef", made.type))
-            else:
-                phi.operands.append(context.convert(source, made.type))
+
+def _depth(operand: Operand | None) -> int:
+    """How many tuples lie inside one another."""
+    if isinstance(operand, OptionalOperand):
+        return _depth(operand.value)
+    if isinstance(operand, TupleOperand):
+        return 1 + max(map(_depth, operand.elements), default=0)
+    return 0
 
 
 def params_of(arguments: Sequence[Operand], names: Sequence[str], location: Location | None) -> list[Param]:
-    """An IR parameter for every argument that is run-time data."""
-    return [
-        Param(argument.type, location, name, index)
-        for index, (argument, name) in enumerate(zip(arguments, names, strict=True))
-        if isinstance(argument, Value) and not is_const(argument)
-    ]
+    """An IR parameter for every run-time value in the arguments, in order."""
+    params: list[Param] = []
+    for argument, name in zip(arguments, names, strict=True):
+        leaves = leaves_of(argument)
+        for number, leaf in enumerate(leaves):
+            own = name if len(leaves) == 1 else f"{name}_{number}"
+            params.append(Param(leaf.type, location, own, len(params)))
+    return params

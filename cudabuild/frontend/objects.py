@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import ast
 import enum
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
 from cudabuild.errors import nearest_name
 from cudabuild.fingerprint.values import MISSING, describe_value, find_member, is_passage, is_unresolved
+from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.casts import find_scalar_type
-from cudabuild.frontend.operands import Static, describe
+from cudabuild.frontend.operands import Operand, Static, TupleOperand, describe
 from cudabuild.ir.hir import HirInstr
 from cudabuild.lang.name import KernelName, Namespace
-from cudabuild.types import Type
+from cudabuild.types import Type, none
+from cudabuild.types.named import NamedTuple
 
-__all__ = ["are_equal", "find_attribute"]
+__all__ = ["are_equal", "find_attribute", "make_named_tuple"]
 
 #: Modules whose names always mean the same.
 _FIXED_MODULES = frozenset({"math", "cmath", "operator", "numpy", "cudabuild", "builtins"})
@@ -31,7 +34,7 @@ _ENUM_FACTS = ("name", "value")
 _ARRAY_FACTS = ("shape", "size", "ndim", "itemsize", "dtype")
 
 
-def find_attribute(instr: HirInstr, value: Any, name: str, local_names: tuple[str, ...]) -> Any:
+def find_attribute(instr: HirInstr, value: Any, name: str, local_names: Collection[str]) -> Any:
     """What ``value.name`` is.
 
     Args:
@@ -79,7 +82,7 @@ def _is_known_whole(value: Any, name: str) -> bool:
     return kind.__module__.partition(".")[0] == "numpy" and not hasattr(value, "__array_interface__")
 
 
-def _is_dotted_name(node: ast.AST, local_names: tuple[str, ...]) -> bool:
+def _is_dotted_name(node: ast.AST, local_names: Collection[str]) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id not in local_names
@@ -124,3 +127,30 @@ def are_equal(left: Any, right: Any) -> bool:
                 do="compare numbers or names that stand for the objects",
             )
     return bool(left == right)
+
+
+def make_named_tuple(
+    context: Context, value: Any, arguments: list[Operand], keywords: dict[str, Operand]
+) -> Operand | None:
+    """A call of a named tuple's class; None where ``value`` is none."""
+    fields = getattr(value, "_fields", None)
+    if not (isinstance(value, type) and issubclass(value, tuple) and isinstance(fields, tuple)):
+        return None
+    if value.__new__.__qualname__.rpartition(".")[2] != "__new__" or value.__init__ is not object.__init__:
+        return None  # code of the user's own makes it
+    defaults = getattr(value, "_field_defaults", {})
+    given = dict(zip(fields, arguments, strict=False)) | keywords
+    missing = [field for field in fields if field not in given and field not in defaults]
+    unknown = [name for name in keywords if name not in fields[len(arguments) :]]
+    if missing or unknown or len(arguments) > len(fields):
+        what = ", ".join(map(repr, missing or unknown)) or f"{len(arguments)} values"
+        raise Refusal(
+            f"wrong arguments for {value.__qualname__}",
+            found=f"{'no value for' if missing else 'no place for'} {what}",
+            expected=f"{value.__qualname__}({', '.join(fields)})",
+            do="give one value for each field",
+        )
+    from cudabuild.frontend.evaluate import operand_of_object
+
+    elements = [given[f] if f in given else operand_of_object(context, defaults[f]) for f in fields]
+    return TupleOperand(tuple(elements), NamedTuple(value.__qualname__, fields, [none] * len(fields)))

@@ -13,14 +13,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cudabuild.frontend.tables import WEAK, Table
+from cudabuild.ir.hir import InnerFunction
 from cudabuild.ir.ir import Instr, Value
-from cudabuild.types import Array, Scalar, Tuple, Type, none, weak_int
+from cudabuild.types import Array, Scalar, Tuple, Type, bool_, none, weak_int
 
 __all__ = [
+    "ClosureOperand",
     "Conflict",
     "IteratorOperand",
+    "MethodOperand",
     "NoneOperand",
     "Operand",
+    "OptionalOperand",
     "Poison",
     "SliceOperand",
     "Static",
@@ -32,6 +36,8 @@ __all__ = [
     "is_const",
     "join",
     "key_of",
+    "leaves_of",
+    "map_leaves",
     "type_of",
 ]
 
@@ -45,9 +51,13 @@ class Static:
 
 @dataclass(frozen=True, eq=False)
 class TupleOperand:
-    """A tuple whose elements are operands: constants and compile-time objects stay what they are."""
+    """A tuple whose elements are operands: constants and compile-time objects stay what they are.
+
+    ``kind`` is the tuple type with names that it has, its elements' types aside; None for a plain tuple.
+    """
 
     elements: tuple[Operand, ...]
+    kind: Tuple | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +71,46 @@ class SliceOperand:
 
 @dataclass(frozen=True, eq=False)
 class IteratorOperand:
-    """What a ``for`` iterates over. ``kind`` is ``range`` (parts: start, stop, step) or ``array`` (parts: the
-    array). ``item`` is the type that a range's numbers are given out in."""
+    """What a ``for`` iterates over. ``kind`` is ``range`` (parts: start, stop, step), ``array`` or ``tuple`` (parts:
+    it), ``enumerate`` (parts: an iterator, the first number), ``zip`` (parts: iterators), ``reversed`` or ``unrolled``
+    (parts: an iterator). ``item`` is the type that a range's numbers are given out in."""
 
     kind: str
     parts: tuple[Operand, ...]
     item: Scalar = weak_int
+
+
+@dataclass(frozen=True, eq=False)
+class OptionalOperand:
+    """None or a value, which of the two is known at run time only: ``present`` is false for None."""
+
+    present: Value
+    value: Operand
+
+
+@dataclass(frozen=True, eq=False)
+class ClosureOperand:
+    """A function or lambda written inside a function that is compiled.
+
+    Attributes:
+        inner: how it was written.
+        frame: the inference of the function that made it.
+        captured: what its captured variables stand for, by name.
+        defaults: of the parameters that have one, by name.
+    """
+
+    inner: InnerFunction
+    frame: Any
+    captured: dict[str, Operand]
+    defaults: dict[str, Operand]
+
+
+@dataclass(frozen=True, eq=False)
+class MethodOperand:
+    """A method of a value: ``a.fill``, to be called."""
+
+    base: Operand
+    name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +150,9 @@ Operand: TypeAlias = (
     | TupleOperand
     | SliceOperand
     | IteratorOperand
+    | OptionalOperand
+    | ClosureOperand
+    | MethodOperand
     | NoneOperand
     | Undefined
     | Poison
@@ -134,14 +181,63 @@ def key_of(operand: Operand | None) -> Any:
     if isinstance(operand, Value):
         return ("value", operand.type.name)
     if isinstance(operand, Static):
-        return ("static", id(operand.value))
+        by_value = isinstance(operand.value, (Type, str, bytes))
+        return ("static", type(operand.value), operand.value if by_value else id(operand.value))
     if isinstance(operand, TupleOperand):
-        return ("tuple", *map(key_of, operand.elements))
+        return ("tuple", operand.kind and operand.kind.label, *map(key_of, operand.elements))
     if isinstance(operand, SliceOperand):
         return ("slice", key_of(operand.start), key_of(operand.stop), key_of(operand.step))
     if isinstance(operand, IteratorOperand):
         return ("iterator", operand.kind, operand.item.name, *map(key_of, operand.parts))
+    if isinstance(operand, OptionalOperand):
+        return ("optional", key_of(operand.present), key_of(operand.value))
+    if isinstance(operand, ClosureOperand):
+        parts = [*operand.captured.items(), *operand.defaults.items()]
+        return ("closure", id(operand.inner), id(operand.frame), *((name, key_of(part)) for name, part in parts))
+    if isinstance(operand, MethodOperand):
+        return ("method", operand.name, key_of(operand.base))
     return (type(operand).__name__,)
+
+
+def map_leaves(operand: Operand, change: Callable[[Value], Operand]) -> Operand:
+    """The operand with each run-time value and constant in it, in a fixed order, replaced by ``change`` of it."""
+
+    def inside(part: Operand) -> Operand:
+        return map_leaves(part, change)
+
+    if isinstance(operand, Value):
+        return change(operand)
+    if isinstance(operand, TupleOperand):
+        return TupleOperand(tuple(map(inside, operand.elements)), operand.kind)
+    if isinstance(operand, SliceOperand):
+        parts = (operand.start, operand.stop, operand.step)
+        return SliceOperand(*(None if part is None else inside(part) for part in parts))
+    if isinstance(operand, IteratorOperand):
+        return IteratorOperand(operand.kind, tuple(map(inside, operand.parts)), operand.item)
+    if isinstance(operand, OptionalOperand):
+        present = change(operand.present)
+        assert isinstance(present, Value)
+        return OptionalOperand(present, inside(operand.value))
+    if isinstance(operand, ClosureOperand):
+        captured = {name: inside(part) for name, part in operand.captured.items()}
+        defaults = {name: inside(part) for name, part in operand.defaults.items()}
+        return ClosureOperand(operand.inner, operand.frame, captured, defaults)
+    if isinstance(operand, MethodOperand):
+        return MethodOperand(inside(operand.base), operand.name)
+    return operand
+
+
+def leaves_of(operand: Operand) -> list[Value]:
+    """The run-time values in an operand, constants left out, in the order of :func:`map_leaves`."""
+    found: list[Value] = []
+
+    def note(value: Value) -> Value:
+        if not is_const(value):
+            found.append(value)
+        return value
+
+    map_leaves(operand, note)
+    return found
 
 
 def type_of(operand: Operand) -> Type | None:
@@ -153,7 +249,9 @@ def type_of(operand: Operand) -> Type | None:
     if isinstance(operand, TupleOperand):
         elements = [type_of(element) for element in operand.elements]
         known = [element for element in elements if element is not None]
-        return Tuple(known) if len(known) == len(elements) else None
+        if len(known) != len(elements):
+            return None
+        return Tuple(known) if operand.kind is None else operand.kind.with_elements(known)
     return None
 
 
@@ -173,6 +271,12 @@ def describe(operand: Operand) -> str:
         return "a slice"
     if isinstance(operand, IteratorOperand):
         return f"a {operand.kind}"
+    if isinstance(operand, OptionalOperand):
+        return f"None or {describe(operand.value)}"
+    if isinstance(operand, ClosureOperand):
+        return f"function {operand.inner.name!r}"
+    if isinstance(operand, MethodOperand):
+        return f"method {operand.name!r} of {describe(operand.base)}"
     if isinstance(operand, Undefined):
         return f"variable {operand.variable!r}, which has no value here"
     return "an unusable value"
@@ -214,16 +318,58 @@ def join(
         return old
     if isinstance(new, (Poison, Conflict)):
         return new
-    if isinstance(old, TupleOperand) and isinstance(new, TupleOperand) and len(old.elements) == len(new.elements):
-        elements = [join(variable, a, b, make, table) for a, b in zip(old.elements, new.elements, strict=True)]
-        if not any(isinstance(element, Conflict) for element in elements):
-            return TupleOperand(tuple(elements))
+    parted = _join_parts(variable, old, new, make, table)
+    if parted is not None:
+        return parted
     first, second = type_of(old), type_of(new)
     if first is not None and second is not None:
         common = table.join(first, second)
         if common is not None:
             return make(common)
     return Conflict(variable, describe(_plain(old, make)), describe(_plain(new, make)))
+
+
+def _join_parts(
+    variable: str, old: Operand, new: Operand, make: Callable[[Type], Value], table: Table
+) -> Operand | None:
+    """The join of two operands of one structure, part by part; None where they are not alike, or a part is not."""
+
+    def both(first: Operand, second: Operand) -> Operand:
+        return join(variable, first, second, make, table)
+
+    if isinstance(old, (NoneOperand, OptionalOperand)) or isinstance(new, (NoneOperand, OptionalOperand)):
+        sides = [side.value if isinstance(side, OptionalOperand) else side for side in (old, new)]
+        values = [side for side in sides if not isinstance(side, NoneOperand)]
+        value = values[0] if len(values) == 1 else both(*values)
+        return None if isinstance(value, Conflict) else OptionalOperand(make(bool_), value)
+    joined: list[Operand] = []
+    if isinstance(old, TupleOperand) and isinstance(new, TupleOperand):
+        if len(old.elements) != len(new.elements):
+            return None
+        joined = [both(a, b) for a, b in zip(old.elements, new.elements, strict=True)]
+        same = (old.kind and old.kind.label) == (new.kind and new.kind.label)
+        result: Operand = TupleOperand(tuple(joined), old.kind if same else None)
+    elif isinstance(old, IteratorOperand) and isinstance(new, IteratorOperand):
+        if old.kind != new.kind or len(old.parts) != len(new.parts):
+            return None
+        joined = [both(a, b) for a, b in zip(old.parts, new.parts, strict=True)]
+        result = IteratorOperand(old.kind, tuple(joined), old.item)
+    elif isinstance(old, ClosureOperand) and isinstance(new, ClosureOperand):
+        if old.inner is not new.inner or old.frame is not new.frame:
+            return None
+        captured = {name: both(part, new.captured[name]) for name, part in old.captured.items()}
+        defaults = {name: both(part, new.defaults[name]) for name, part in old.defaults.items()}
+        result = ClosureOperand(old.inner, old.frame, captured, defaults)
+    elif isinstance(old, SliceOperand) and isinstance(new, SliceOperand):
+        pairs = [(old.start, new.start), (old.stop, new.stop), (old.step, new.step)]
+        if any((a is None) != (b is None) for a, b in pairs):
+            return None
+        parts = [None if a is None or b is None else both(a, b) for a, b in pairs]
+        joined = [part for part in parts if part is not None]
+        result = SliceOperand(*parts)
+    else:
+        return None
+    return None if any(isinstance(part, Conflict) for part in joined) else result
 
 
 def _plain(operand: Operand, make: Callable[[Type], Value]) -> Operand:

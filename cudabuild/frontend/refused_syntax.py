@@ -11,14 +11,11 @@ __all__ = ["refuse_syntax"]
 
 #: node class -> (what it is called, what to write instead)
 _REFUSED: dict[str, tuple[str, str]] = {
-    "FunctionDef": ("a nested function", "define it at module level; a kernel may call any plain function"),
     "AsyncFunctionDef": ("an async function", "define a plain function at module level"),
     "ClassDef": ("a class", "define it at module level, and pass its numbers as arguments"),
-    "Delete": ("'del'", "remove the statement: a variable needs no freeing"),
     "AsyncFor": ("'async for'", "use a plain 'for' over range(…)"),
     "AsyncWith": ("'async with'", "write the steps out"),
     "With": ("'with'", "write the steps out: a kernel has no context managers"),
-    "Match": ("'match'", "use if/elif/else"),
     "Try": ("'try'", "test the condition with 'if' beforehand: nothing is caught in a kernel"),
     "TryStar": ("'try'", "test the condition with 'if' beforehand: nothing is caught in a kernel"),
     "Import": ("'import'", "import the module at the top of the file"),
@@ -26,7 +23,6 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "Global": ("'global'", "pass a one-element array and assign to its element: globals are constants in a kernel"),
     "Nonlocal": ("'nonlocal'", "pass a one-element array and assign to its element: captured values are constants"),
     "TypeAlias": ("a type alias", "define it at module level"),
-    "Lambda": ("'lambda'", "define a function with 'def' at module level and call it"),
     "Dict": ("a dict", "use separate variables, a tuple, or an array argument"),
     "Set": ("a set", "use separate variables, a tuple, or an array argument"),
     "List": ("a list", "use a tuple, or cuda.local.array(shape, dtype) for something to assign to"),

@@ -8,38 +8,37 @@ unknown until some return is reached, and inference comes round until it settles
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, MappingProxyType
+from typing import TYPE_CHECKING, Any, get_args
 
 from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CompilationError, Diagnostic, SourceError
 from cudabuild.frontend.ast_to_hir import build_hir
+from cudabuild.frontend.callee import Callee, callee_of
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.operands import (
-    NoneOperand,
+    ClosureOperand,
     Operand,
     Poison,
-    SliceOperand,
-    Static,
-    TupleOperand,
     Unknown,
-    is_const,
     key_of,
-    type_of,
+    leaves_of,
+    map_leaves,
 )
+from cudabuild.frontend.shapes import as_parameter, pack_type, pour, rebuild
 from cudabuild.frontend.tables import WEAK, Table, find_table
-from cudabuild.ir.hir import HirFunction
+from cudabuild.ir.hir import HirFunction, LoopKey
 from cudabuild.ir.ir import Function, Value
-from cudabuild.source import FunctionSource, get_source
-from cudabuild.types import none
 
 if TYPE_CHECKING:
     from cudabuild.frontend.infer import FunctionInference
 
 __all__ = ["Session", "Specialisation"]
+
+#: Functions being typed inside one another; more are a recursion whose types grow.
+_DEEPEST = 50
 
 
 class Specialisation:
@@ -62,85 +61,98 @@ class Session:
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.specialisations: dict[tuple[Any, ...], Specialisation] = {}
-        self._hir: dict[FunctionType, tuple[FunctionSource, HirFunction, DiagnosticSink]] = {}
+        self._hir: dict[Any, tuple[HirFunction, DiagnosticSink]] = {}
+        self._running: list[FunctionInference] = []
         self._names: dict[str, int] = {}
         self._sites: dict[Any, Specialisation] = {}
         self._tables: dict[FunctionType, Table] = {}
 
-    def hir(self, function: FunctionType) -> tuple[HirFunction, DiagnosticSink]:
-        """The HIR of a function and the diagnostics of its syntax; raises SourceError."""
-        known = self._hir.get(function)
-        if known is None:
-            source = get_source(function)
-            sink = DiagnosticSink(source, function.__qualname__)
-            known = self._hir[function] = (source, build_hir(source, sink, debug=self.debug), sink)
-        return known[1], known[2]
+    def hir(
+        self, callee: Callee, unrolled: Mapping[LoopKey, int] = MappingProxyType({})
+    ) -> tuple[HirFunction, DiagnosticSink]:
+        """The HIR of a function and the diagnostics of its syntax; raises SourceError.
 
-    def diagnostics(self) -> list[Diagnostic]:
-        """Those of every device function reached."""
+        Args:
+            callee: the function.
+            unrolled: its loops that are written out, with their turns.
+        """
+        key = (callee.key, frozenset(unrolled.items()))
+        known = self._hir.get(key)
+        if known is None:
+            source = callee.source()
+            sink = DiagnosticSink(source, callee.qualname)
+            made = build_hir(source, sink, debug=self.debug, captured=callee.captured, unrolled=unrolled)
+            known = self._hir[key] = (made, sink)
+        return known
+
+    def diagnostics(self, root: FunctionInference) -> list[Diagnostic]:
+        """Those of a function and of every device function that it reaches."""
         found: dict[tuple[Any, ...], Diagnostic] = {}
-        for specialisation in self.specialisations.values():
-            for diagnostic in specialisation.inference.diagnostics:
+        pending, seen = [root], {root}
+        while pending:
+            inference = pending.pop(0)
+            for diagnostic in inference.diagnostics:
                 found.setdefault((diagnostic.location, diagnostic.title), diagnostic)
+            callees = [specialisation.inference for specialisation in inference.called]
+            pending += [one for one in callees if one not in seen]
+            seen.update(callees)
         return list(found.values())
 
     # calls, as the rules see them
 
     def call(
-        self, context: Context, function: Any, operands: Sequence[Operand], keywords: dict[str, Operand]
+        self,
+        context: Context,
+        function: FunctionType | ClosureOperand,
+        operands: Sequence[Operand],
+        keywords: dict[str, Operand],
     ) -> Operand:
-        arguments = self._bind(context, function, operands, keywords)
-        if any(isinstance(argument, (Poison, Unknown)) for argument in arguments):
+        """See ``CallTarget``."""
+        from cudabuild.frontend.evaluate import operand_of_object
+
+        callee = callee_of(function)
+        arguments = callee.bind(operands, keywords, lambda value: _default(context, value, operand_of_object))
+        if any(isinstance(argument, Unknown) for argument in arguments):
+            return Unknown()
+        if any(isinstance(argument, Poison) for argument in arguments[: len(arguments) - len(callee.captured)]):
             return Poison()
         site = context.next_call_site()
         if context.inferring:
-            self._sites[site] = self._find(function, arguments, self._table_of(context, function))
+            self._sites[site] = self._find(callee, arguments, self._table_of(context, callee))
         specialisation = self._sites[site]
+        if context.inferring and context.site is not None:
+            context.site[0].called[specialisation] = None
         self._settle(specialisation)
         inference = specialisation.inference
         if inference.diagnostics:
             return Poison()
         result = inference.result
+        if (
+            context.site is not None and not inference.settled
+        ):  # it waits for the result of a function that waits for it
+            on = self._running.index(inference) if specialisation.running else inference.waits_for
+            context.site[0].waits_for = min(context.site[0].waits_for, on)
         if result is None:
-            return Unknown() if specialisation.running else self._no_result(function)
+            return Unknown() if specialisation.running or not inference.settled else self._no_result(callee)
         if isinstance(result, Poison):
             return result
         return self._emit_call(context, specialisation, arguments, result)
 
-    def _no_result(self, function: FunctionType) -> Operand:
+    def _no_result(self, callee: Callee) -> Operand:
         raise Refusal(
-            f"the result of {function.__qualname__!r} cannot be typed",
-            found="a function that calls itself on every path",
+            f"the result of {callee.qualname!r} cannot be typed",
+            found="a function that calls itself on every path: cannot type infer runaway recursion",
             expected="a path that returns without a recursive call",
             do="add the case in which the recursion ends",
             operand=0,
         )
 
-    def _bind(
-        self, context: Context, function: Any, operands: Sequence[Operand], keywords: dict[str, Operand]
-    ) -> list[Operand]:
-        from cudabuild.frontend.evaluate import operand_of_object
-
-        signature = inspect.signature(function, follow_wrapped=False, eval_str=False)
-        try:
-            bound = signature.bind(*operands, **keywords)
-        except TypeError as error:
-            raise Refusal(
-                f"wrong arguments for {function.__qualname__!r}",
-                found=str(error),
-                expected=f"{function.__qualname__}({', '.join(signature.parameters)})",
-                do="give one argument for each parameter",
-            ) from None
-        arguments: list[Operand] = []
-        for name, parameter in signature.parameters.items():
-            if name in bound.arguments:
-                arguments.append(bound.arguments[name])
-            else:
-                arguments.append(operand_of_object(context, parameter.default))
-        return arguments
-
-    def _table_of(self, context: Context, function: FunctionType) -> Table:
+    def _table_of(self, context: Context, callee: Callee) -> Table:
         """How numbers meet in a function: as its own decorator says, or as they do in its caller."""
+        function = callee.function
+        if callee.closure is not None:
+            table: Table = callee.closure.frame.table
+            return table
         if (function.__module__ or "").partition(".")[0] == "cudabuild":  # the language's own functions
             return WEAK
         return self._tables.get(function, context.table)
@@ -151,29 +163,38 @@ class Session:
             self._tables[definition.function] = find_table(definition.options["literals"])
         return definition.function
 
-    def _find(self, function: FunctionType, arguments: list[Operand], table: Table) -> Specialisation:
-        if any(s.running and s.inference.function is function for s in self.specialisations.values()):
-            arguments = [_without_constant(argument) for argument in arguments]
-        key = (function, table, *map(_argument_key, arguments))
+    def _find(self, callee: Callee, arguments: list[Operand], table: Table) -> Specialisation:
+        if any(one.callee.key == callee.key for one in self._running):
+            arguments = [map_leaves(argument, lambda value: Value(value.type)) for argument in arguments]
+        parameters = [as_parameter(argument) for argument in arguments]
+        key = (callee.key, table, *map(key_of, parameters))
         known = self.specialisations.get(key)
         if known is not None:
             return known
+        if len(self._running) > _DEEPEST:
+            raise Refusal(
+                "calls that lead to ever new calls",
+                found=f"{len(self._running)} functions inside one another, each for other argument types: "
+                "cannot type infer runaway recursion",
+                expected="a recursion that comes back to the same argument types",
+                do="keep the types of the arguments the same in a recursive call",
+                operand=0,
+            )
         from cudabuild.frontend.infer import FunctionInference
 
         try:
-            hir, sink = self.hir(function)
+            hir, sink = self.hir(callee)
         except SourceError as error:
             raise Refusal(
-                f"function {function.__qualname__!r} cannot be compiled",
+                f"function {callee.qualname!r} cannot be compiled",
                 found=str(error),
                 expected="a function whose source text can be read",
                 do="define it with 'def' in a file",
                 operand=0,
             ) from None
-        count = self._names[function.__name__] = self._names.get(function.__name__, 0) + 1
-        name = function.__name__ if count == 1 else f"{function.__name__}.{count}"
-        parameters = [_as_parameter(argument) for argument in arguments]
-        inference = FunctionInference(self, function, hir, sink, parameters, is_kernel=False, name=name, table=table)
+        count = self._names[callee.name] = self._names.get(callee.name, 0) + 1
+        name = callee.name if count == 1 else f"{callee.name}.{count}"
+        inference = FunctionInference(self, callee, hir, sink, parameters, is_kernel=False, name=name, table=table)
         made = self.specialisations[key] = Specialisation(inference, name)
         return made
 
@@ -181,9 +202,14 @@ class Session:
         if specialisation.running or specialisation.inference.settled:
             return
         specialisation.running = True
+        inference = specialisation.inference
+        inference.waits_for = depth = len(self._running)
+        self._running.append(inference)
         try:
-            specialisation.inference.run()
+            inference.run()
+            inference.settled = inference.waits_for >= depth
         finally:
+            self._running.pop()
             specialisation.running = False
 
     def _emit_call(
@@ -191,18 +217,17 @@ class Session:
     ) -> Operand:
         """The call instruction; a compile-time result needs none of its value."""
         values = [
-            context.convert(argument, parameter.type)
+            value
             for argument, parameter in zip(arguments, specialisation.inference.arguments, strict=True)
-            if isinstance(parameter, Value) and not is_const(parameter)
+            for value in pour(context, parameter, argument)
         ]
-        kind = none if isinstance(result, (NoneOperand, Static)) else type_of(result)
-        if kind is None:
-            return Poison()
+        kind = pack_type(result)
         call = context.emit("call", kind, *values, callee=self._callee(context, specialisation))
-        if isinstance(result, (NoneOperand, Static)):
-            return result
-        elements = context.elements(call)
-        return call if elements is None else TupleOperand(elements)
+        leaves = leaves_of(result)
+        if len(leaves) < 2:
+            return rebuild(context, result, [call])
+        items = [context.emit("item", leaf.type, call, index=index) for index, leaf in enumerate(leaves)]
+        return rebuild(context, result, items)
 
     def _callee(self, context: Context, specialisation: Specialisation) -> Function | None:
         """The callee's IR: made on the first call that is lowered; during inference there is none."""
@@ -214,37 +239,16 @@ class Session:
             inference = specialisation.inference
             result = inference.result
             assert result is not None
-            kind = none if isinstance(result, (NoneOperand, Static)) else type_of(result)
-            assert kind is not None
             params = params_of(inference.arguments, inference.hir.parameters, inference.hir.location)
-            function = Function(specialisation.name, params, kind, [], False, inference.hir.location)
+            function = Function(specialisation.name, params, pack_type(result), [], False, inference.hir.location)
             specialisation.lowered = function
             inference.lower(function)
         return specialisation.lowered
 
 
-def _without_constant(argument: Operand) -> Operand:
-    if isinstance(argument, Value) and is_const(argument):
-        return Value(argument.type)
-    return argument
-
-
-def _argument_key(argument: Operand) -> Any:
-    return key_of(_as_parameter(argument))
-
-
-def _as_parameter(argument: Operand) -> Operand:
-    """How the callee sees an argument: constants and compile-time objects as they are, the rest by type."""
-    if isinstance(argument, TupleOperand):
-        kind = type_of(argument)
-        return argument if kind is None else Value(kind)
-    if isinstance(argument, SliceOperand):
-        raise Refusal(
-            "a slice as an argument", found="a slice", expected="a value", do="pass the bounds as integers", operand=0
-        )
-    if isinstance(argument, Value) and not is_const(argument):
-        return Value(argument.type)
-    return argument
+def _default(context: Context, value: Any, operand_of_object: Callable[[Context, Any], Operand]) -> Operand:
+    """A parameter's default: an operand already where the function was written inside another."""
+    return value if isinstance(value, get_args(Operand)) else operand_of_object(context, value)
 
 
 def raise_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:

@@ -6,16 +6,21 @@ Grammar (an operation's operands are values; ``a?`` may be None)::
     const value              name identifier            param index          undef variable
     phi …                    binary(a, b) operator      unary(a) operator    compare(a, b) operator
     truth(a)                 logical(a, b) operator     attribute(a) name    item(a, index)
-    set_item(a, index, v)    call(f, args…) keywords    tuple(…)             slice(a?, b?, c?)
+    set_item(a, index, v)    set_attribute(a, v) name call(f, args…) keywords   tuple(…)
+    slice(a?, b?, c?)
     unpack(a) index count    poison                     iterate(a)           steps(iterator)
     first(iterator)          more(iterator, k, steps)   step(iterator, k)    advance(iterator, k)
-    end: jump target | branch(a) then else | return(a?)
+    function(captured…, defaults…) inner          refresh(a, captured…) names   refused refusal
+    length(a) least most     end: jump target | branch(a) then else | return(a?)
 
 ``name`` is a free name (global, closure or builtin). ``logical`` evaluates both sides: the builder uses it where the
 right-hand side is cheap and cannot fail, so that no branch remains. ``iterate`` to ``advance`` are the counted loop
 that every ``for`` becomes: what is iterated over, how many steps it takes, where it begins, whether there is more,
 the item at a position and the next position. ``raise(class?) message`` records a fault under debug;
-the class is an operand or the attribute ``exception``. ``poison`` stands for what was refused already.
+the class is an operand or the attribute ``exception``. ``poison`` stands for what was refused already; ``refused`` is
+syntax that is refused if it is ever reached. ``function`` is a function written inside this one; ``refresh`` is its
+operand, with what the captured variables of this function are by now if it is, or holds, such a function. ``unpack``
+has the attribute ``star`` where one of the targets takes all that is left over.
 """
 
 from __future__ import annotations
@@ -25,8 +30,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cudabuild.errors import Location
+from cudabuild.source import FunctionSource
 
-__all__ = ["HirBlock", "HirFunction", "HirInstr", "format_hir"]
+__all__ = ["HirBlock", "HirFunction", "HirInstr", "InnerFunction", "LoopKey", "format_hir"]
+
+#: Which ``for`` it is: the turns of the unrolled loops around it, its line and its column.
+LoopKey = tuple[tuple[int, ...], int, int]
 
 
 @dataclass(eq=False)
@@ -43,6 +52,26 @@ class HirInstr:
     location: Location
     block: HirBlock | None = None
     nodes: tuple[ast.AST, ...] = ()
+
+
+@dataclass(eq=False)
+class InnerFunction:
+    """A function or lambda written inside another.
+
+    Attributes:
+        source: its text and tree.
+        captured: the variables of functions around it that it reads; parameters of its HIR, behind its own.
+    """
+
+    source: FunctionSource
+    captured: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.source.tree.name
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(self.captured)})"
 
 
 @dataclass(eq=False)
@@ -68,12 +97,17 @@ class HirBlock:
 
 @dataclass(eq=False)
 class HirFunction:
-    """A function before typing; ``blocks`` are in reverse post-order, the first is the entry."""
+    """A function before typing; ``blocks`` are in reverse post-order, the first is the entry.
+
+    ``parameters`` are its own and then the variables that it captures; ``locals`` are all names that it does not take
+    from its module.
+    """
 
     name: str
     parameters: list[str]
     blocks: list[HirBlock]
     location: Location
+    locals: frozenset[str] = frozenset()
 
 
 def format_hir(function: HirFunction) -> str:

@@ -148,7 +148,7 @@ def passes_constants(x: Any) -> None:
 def test_device_functions_keep_constant_arguments() -> None:
     function = ir_of(passes_constants, "float32[::1]")
     assert len(function.callees) == 2
-    assert all([p.name for p in callee.params] == ["values"] for callee in function.callees)
+    assert all([p.name for p in callee.params] == ["values_0", "values_1"] for callee in function.callees)
     assert not any(
         instr.attrs.get("function") == "pow" for callee in function.callees for instr in callee.instructions()
     )

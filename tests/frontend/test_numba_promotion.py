@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cudabuild import cuda
+from cudabuild.frontend.callee import callee_of
 from cudabuild.frontend.infer import FunctionInference
 from cudabuild.frontend.operands import type_of
 from cudabuild.frontend.specialise import Session
@@ -41,9 +42,10 @@ def result_of(body: str, table: Any = NUMBA, **parameters: Type) -> Type | None:
     namespace: dict[str, Any] = {"cuda": cuda, "math": math, "np": np}
     exec(compile(text, name, "exec"), namespace)
     session = Session()
-    hir, sink = session.hir(namespace["f"])
+    callee = callee_of(namespace["f"])
+    hir, sink = session.hir(callee)
     arguments = [Value(kind) for kind in parameters.values()]
-    inference = FunctionInference(session, namespace["f"], hir, sink, arguments, is_kernel=False, table=table)
+    inference = FunctionInference(session, callee, hir, sink, arguments, is_kernel=False, table=table)
     inference.run()
     assert not inference.diagnostics, "\n".join(map(str, inference.diagnostics))
     assert inference.result is not None

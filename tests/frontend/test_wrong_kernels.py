@@ -42,7 +42,7 @@ WRONG = {
     "wrong_unpacking": "float32[:, ::1]",
     "writes_read_only": "const float32[::1]",
     "prints": "float32[::1]",
-    "nested_function": "float32[::1]",
+    "double_starred": "float32[::1]",
     "bitwise_on_float": "int32[::1], float32[::1]",
     "captured_text_array": "float64[::1]",
     "writes_captured_array": "float64[::1]",

@@ -116,11 +116,11 @@ def prints(x):
     print(f"element {i} is {x[i]}")
 
 
-def nested_function(x):
-    def double(value):
-        return 2.0 * value
+def double_starred(x):
+    first = x[0]
+    second = x[1]
 
-    x[0] = double(x[0])
+    x[0] = min(first, **second)
 
 
 def bitwise_on_float(x, y):
