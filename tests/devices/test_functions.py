@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,25 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from grids import edges, random
+from grids import FLOATS, edges, random
+from oracles import Wide, from_c, next_after, power, remainder
 from ulp import bound_holds, limit_of, same_bits, ulp_distance
 
 from cudabuild import cuda
 from cudabuild.definition import DEFAULT_OPTIONS
-from cudabuild.types import float16, float32, float64
 
 UNCONTRACTED = DEFAULT_OPTIONS.replace(fma=False)
-TYPES = {"float16": float16, "float32": float32, "float64": float64}
-
-#: Wider than float64 where the C library has such a type: 11 more bits on x86-64.
-Wide = np.longdouble
-
-
-def from_c(name: str) -> Callable[[Any], Any]:
-    """``erfl`` and its like: NumPy has no such functions. The result is rounded to float64."""
-    function = getattr(ctypes.CDLL(ctypes.util.find_library("m")), name)
-    function.argtypes, function.restype = [ctypes.c_longdouble], ctypes.c_longdouble
-    return lambda x: np.array([function(float(value)) for value in x], Wide)
 
 
 @dataclass(frozen=True)
@@ -69,23 +56,6 @@ UNARY = (
 )  # fmt: skip
 
 
-def remainder(x: Any, y: Any) -> Any:
-    """Exact, so a float64 holds it."""
-    ok = np.isfinite(x) & ~np.isnan(y) & (y != 0)
-    return np.array([math.remainder(a, b) if fine else math.nan for a, b, fine in zip(x, y, ok, strict=True)])
-
-
-def power(x: Any, y: Any) -> Any:
-    """Of infinities in float64: glibc's ``powl`` takes every large exponent for an odd one there."""
-    infinite = np.isinf(x) | np.isinf(y)
-    return np.where(infinite, np.power(x.astype(np.float64), y.astype(np.float64)), np.power(x, y))
-
-
-def next_after(x: Any, y: Any) -> Any:
-    """C's, which gives ``y`` for zeros of two signs; NumPy's of float16 gives ``x``."""
-    return np.where(x == y, y, np.nextafter(x, y))
-
-
 BINARY = (
     Case("math.pow", "pow", power, 0, 4), Case("math.atan2", "atan2", np.arctan2),
     Case("math.hypot", "hypot", np.hypot), Case("math.fmod", "fmod", np.fmod),
@@ -94,7 +64,7 @@ BINARY = (
 )  # fmt: skip
 
 
-def unary(case: Case) -> Any:
+def unary(case: Case, name: str) -> Any:
     function = case.function
 
     def kernel(x, out):
@@ -102,11 +72,11 @@ def unary(case: Case) -> Any:
         if i < x.size:
             out[i] = function(x[i])
 
-    kernel.label = case.spelling  # type: ignore[attr-defined]
+    kernel.label = f"{case.spelling} {name}"  # type: ignore[attr-defined]
     return kernel
 
 
-def binary(case: Case) -> Any:
+def binary(case: Case, name: str) -> Any:
     function = case.function
 
     def kernel(x, y, out):
@@ -114,7 +84,7 @@ def binary(case: Case) -> Any:
         if i < x.size:
             out[i] = function(x[i], y[i])
 
-    kernel.label = case.spelling  # type: ignore[attr-defined]
+    kernel.label = f"{case.spelling} {name}"  # type: ignore[attr-defined]
     return kernel
 
 
@@ -151,17 +121,17 @@ def check(run: Any, notes: Any, case: Case, found: Any, wide: Any, *x: Any) -> N
         )
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("case", UNARY, ids=lambda case: case.spelling)
 def test_one_argument(run, notes, case, name):
     x = inputs(case, name, 1)
     out = np.zeros_like(x)
-    run(unary(case), f"{name}[::1], {name}[::1]", -(-x.size // 128), 128, x, out, options=UNCONTRACTED)
+    run(unary(case, name), f"{name}[::1], {name}[::1]", -(-x.size // 128), 128, x, out, options=UNCONTRACTED)
     with np.errstate(all="ignore"):
         check(run, notes, case, out, reference_of(case, x), x)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("case", BINARY, ids=lambda case: case.spelling)
 def test_two_arguments(run, notes, case, name):
     a, b = (part.ravel() for part in np.meshgrid(edges(name), edges(name)))
@@ -169,7 +139,7 @@ def test_two_arguments(run, notes, case, name):
     x, y = np.concatenate([a, x]), np.concatenate([b, np.random.default_rng(4).permutation(y)])
     out = np.zeros_like(x)
     signature = f"{name}[::1], {name}[::1], {name}[::1]"
-    run(binary(case), signature, -(-x.size // 128), 128, x, y, out, options=UNCONTRACTED)
+    run(binary(case, name), signature, -(-x.size // 128), 128, x, y, out, options=UNCONTRACTED)
     with np.errstate(all="ignore"):
         check(run, notes, case, out, reference_of(case, x, y), x, y)
 
@@ -181,7 +151,7 @@ def parts(x, n, fraction, whole, scaled):
         scaled[i] = math.ldexp(x[i], n[i])
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", FLOATS)
 def test_modf_and_ldexp(run, name):
     x = np.concatenate([edges(name), random(name, 2000, np.random.default_rng(5))])
     n = np.random.default_rng(6).integers(-40, 40, x.size).astype(np.int32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from grids import FLOATS, INTEGERS, SCALARS, pairs, values
+from oracles import exact_fma, saturated
 from ulp import same_bits
 
 from cudabuild import cuda
@@ -69,52 +69,6 @@ FLOAT_OPERATIONS = (
     "+", "-", "*", "/", "//", "%", "divmod[0]", "divmod[1]", "min", "max", "neg", "pos", "abs", "sqrt", "fmod",
     "copysign", "floor", "ceil", "trunc", "rint", "x * x + y", "fma",
 )  # fmt: skip
-
-
-def exact_fma(x, y, z):
-    """``x * y + z``, rounded once."""
-    kind = x.dtype.type
-    found = []
-    with np.errstate(all="ignore"):
-        for a, b, c in zip(x.tolist(), y.tolist(), z.tolist(), strict=True):
-            if not (math.isfinite(a) and math.isfinite(b)):
-                found.append(kind(np.float64(a) * np.float64(b) + np.float64(c)))
-            elif not math.isfinite(c):
-                found.append(kind(c))
-            else:
-                minus = math.copysign(1, a) * math.copysign(1, b) < 0 and math.copysign(1, c) < 0
-                found.append(rounded(Fraction(a) * Fraction(b) + Fraction(c), kind, minus))
-    return np.array(found, x.dtype)
-
-
-def rounded(value, kind, minus):
-    """The float of type ``kind`` nearest to a fraction, ties to even; ``minus``: a zero is negative."""
-    if value == 0:
-        return kind(-0.0 if minus else 0.0)
-    info = np.finfo(kind)
-    size = abs(value)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if size < Fraction(2) ** exponent:
-        exponent -= 1
-    step = max(exponent, int(info.minexp)) - info.nmant
-    number = round(size / Fraction(2) ** step) * Fraction(2) ** step  # Python rounds a half to even
-    if number > Fraction(float(info.max)):
-        return kind(math.inf if value > 0 else -math.inf)
-    return kind(float(number) if value > 0 else -float(number))
-
-
-def saturated(x, name):
-    """Floats as integers: towards zero, the nearest limit beyond the limits, 0 for NaN."""
-    limits = np.iinfo(name)
-    found = []
-    for value in x.tolist():
-        if math.isnan(value):
-            found.append(0)
-        elif math.isinf(value):
-            found.append(limits.max if value > 0 else limits.min)
-        else:
-            found.append(max(limits.min, min(limits.max, math.trunc(value))))
-    return np.array(found, name)
 
 
 @pytest.mark.parametrize("name", FLOATS)

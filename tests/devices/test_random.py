@@ -140,6 +140,24 @@ def test_states_can_be_made_in_a_kernel(run: Any) -> None:
     np.testing.assert_array_equal(states, create_states(8, 99))
 
 
+def odd_ones_start_anew(states, seed, raw):
+    i = cuda.grid(1)
+    if i % 2:
+        init_xoroshiro128p_state(states, i, seed)
+        xoroshiro128p_jump(states, i)
+    if i % 3:
+        raw[i] = xoroshiro128p_next(states, i)
+
+
+def test_some_threads_draw_and_some_start_anew(run: Any) -> None:
+    states, raw = create_states(12, 5), np.zeros(12, np.uint64)
+    run(odd_ones_start_anew, "uint64[:, ::1], uint64, uint64[::1]", 2, 6, states, np.uint64(99), raw)
+    for i in range(12):
+        generator = Reference(99, 1) if i % 2 else Reference(5, i)
+        assert raw[i] == (generator.next() if i % 3 else 0)
+        assert [int(word) for word in states[i]] == generator.state
+
+
 def create_states(n: int, seed: int, start: int = 0) -> Any:
     return create_xoroshiro128p_states(n, seed, start).copy_to_host()
 
