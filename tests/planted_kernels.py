@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels with one planted fault each, and correct ones that look like them; for the checks of the CPU device.
 
-The lines of a fault end in the comment ``# fault``. ``PLANTED`` and ``CORRECT`` hold a launch of each.
+The lines of a fault end in the comment ``# fault``. ``PLANTED``, ``FAULTY`` and ``CORRECT`` hold a launch of each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from cudabuild import cuda
 from cudabuild.types import float32, int32
 
-__all__ = ["CORRECT", "PLANTED", "Launch", "marked_lines"]
+__all__ = ["CORRECT", "FAULTY", "PLANTED", "Fault", "Launch", "marked_lines"]
 
 
 class Launch(NamedTuple):
@@ -241,6 +241,63 @@ def bytes_side_by_side(x, out):
     out[i] = s[t ^ 1]
 
 
+# indices out of range and a division by zero, each by one thread
+
+
+def read_past_the_end(x, out):
+    """The last element has no neighbour."""
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i + 1] - x[i]  # fault
+
+
+def before_the_beginning(x, out):
+    """Negative indices count from the end, and end there."""
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i - 1 - x.size]  # fault
+
+
+def row_overflow(a, out):
+    """Beyond the end of a row that is not the last lies the next one: memory is not left."""
+    column, row = cuda.grid(2)
+    shift = 1 if row == 2 else 0
+    if row < out.shape[0] and column < out.shape[1]:
+        out[row, column] = a[row, column + shift]  # fault
+
+
+def shared_past_the_end(x):
+    """A halo of one, and no room for it."""
+    s = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    s[t + 1] = x[t]  # fault
+    cuda.syncthreads()
+    if t > 0:
+        x[t] = s[t]
+
+
+def local_past_the_end(counts, out):
+    a = cuda.local.array(4, int32)
+    i = cuda.grid(1)
+    for k in range(4):
+        a[k] = 0
+    for k in range(counts[i]):
+        a[k] += i  # fault
+    out[i] = a[0] + a[3]
+
+
+def atomic_past_the_end(values, counts):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(counts, values[i], 1)  # fault
+
+
+def division_by_zero(x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] // y[i]  # fault
+
+
 def _floats(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
@@ -270,4 +327,51 @@ CORRECT = (
            lambda: (np.arange(250, dtype=np.int32) % 16, np.zeros(16, np.int32))),
     Launch("", bytes_side_by_side, "uint8[::1], uint8[::1]", 4, 64,
            lambda: (np.arange(256).astype(np.uint8), np.zeros(256, np.uint8))),
+)  # fmt: skip
+
+
+class Fault(NamedTuple):
+    """A kernel one of whose threads fails; ``check`` is what finds it: ``bounds``, or ``division`` under debug.
+
+    Attributes:
+        thread, place: who fails: its place in its block, and the block's in the grid.
+        says: what the error says.
+    """
+
+    check: str
+    kernel: Callable[..., None]
+    signature: str
+    grid: Any
+    block: Any
+    arguments: Callable[[], tuple[Any, ...]]
+    thread: tuple[int, int, int]
+    place: tuple[int, int, int]
+    says: str
+    shared: int = 0
+
+
+def _with(array: np.ndarray, index: int, value: int) -> np.ndarray:
+    array[index] = value
+    return array
+
+
+FAULTY = (
+    Fault("bounds", read_past_the_end, "float32[::1], float32[::1]", 4, 64, lambda: (_floats(250), _floats(250)),
+          (57, 0, 0), (3, 0, 0), "index 250 is out of range for axis 0 with 250 elements"),
+    Fault("bounds", before_the_beginning, "float32[::1], float32[::1]", 4, 64, lambda: (_floats(250), _floats(250)),
+          (0, 0, 0), (0, 0, 0), "index -251 is out of range for axis 0 with 250 elements"),
+    Fault("bounds", row_overflow, "float32[:, ::1], float32[:, ::1]", (3, 2), (8, 4),
+          lambda: (_floats(7, 20), _floats(7, 20)),
+          (3, 2, 0), (2, 0, 0), "index 20 is out of range for axis 1 with 20 elements"),
+    Fault("bounds", shared_past_the_end, "float32[::1]", 1, 64, lambda: (_floats(64),),
+          (63, 0, 0), (0, 0, 0), "index 64 is out of range for axis 0 with 64 elements"),
+    Fault("bounds", local_past_the_end, "int32[::1], int32[::1]", 2, 64,
+          lambda: (_with(np.full(128, 4, np.int32), 70, 5), np.zeros(128, np.int32)),
+          (6, 0, 0), (1, 0, 0), "index 4 is out of range for axis 0 with 4 elements"),
+    Fault("bounds", atomic_past_the_end, "int32[::1], int32[::1]", 2, 64,
+          lambda: (_with(np.arange(128, dtype=np.int32) % 16, 99, 16), np.zeros(16, np.int32)),
+          (35, 0, 0), (1, 0, 0), "index 16 is out of range for axis 0 with 16 elements"),
+    Fault("division", division_by_zero, "int32[::1], int32[::1], int32[::1]", 2, 64,
+          lambda: (np.arange(128, dtype=np.int32), _with(np.full(128, 3, np.int32), 77, 0), np.zeros(128, np.int32)),
+          (13, 0, 0), (1, 0, 0), "integer division or modulo by zero"),
 )  # fmt: skip

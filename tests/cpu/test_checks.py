@@ -13,13 +13,13 @@ import numpy as np
 import phase_kernels
 import planted_kernels
 import pytest
-from planted_kernels import CORRECT, PLANTED, marked_lines
+from planted_kernels import CORRECT, FAULTY, PLANTED, marked_lines
 
 from cudabuild import cuda, device_function
 from cudabuild.cpu.compile import emit_host_text
 from cudabuild.cpu.device import CpuDevice
 from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition
-from cudabuild.errors import CheckError, Finding
+from cudabuild.errors import BoundsError, CheckError, Finding
 from cudabuild.frontend import build_ir
 from cudabuild.types import float32, int32, parse_signature
 
@@ -56,6 +56,15 @@ def test_planted_faults_are_found(find, launch):
     assert lines(found) == marks(launch.check, launch.kernel)
     others = {"races", "barriers", "uninit"} - {launch.check}
     assert find(*launch[1:5], *launch.arguments(), shared=launch.shared, checks=" ".join(others)) == ()
+
+
+@pytest.mark.parametrize("checks", ["bounds", "bounds races barriers uninit"])
+@pytest.mark.parametrize("fault", FAULTY, ids=lambda fault: fault.kernel.__name__)
+def test_planted_offenders_are_told(find, fault, checks):
+    with pytest.raises((BoundsError, ZeroDivisionError), match=fault.says) as caught:
+        find(*fault[1:5], *fault.arguments(), checks=checks, debug=fault.check == "division")
+    assert {caught.value.line} == marked_lines(fault.kernel)
+    assert (caught.value.thread, caught.value.block) == (fault.thread, fault.place)
 
 
 @pytest.mark.parametrize("launch", CORRECT, ids=lambda launch: launch.kernel.__name__)

@@ -3,11 +3,13 @@
 
     python3 tests/experiments/planted_faults.py [--quick] [--seeds N] [--jobs N] [--sanitizer PROGRAM]
 
-Planted faults are reported with their lines. Correct kernels that look like them, the sample's kernels and random
+Planted faults are reported with their lines; indices out of range and a division by zero with thread and block, under
+the default check and under all of them. Correct kernels that look like them, the sample's kernels and random
 race-free kernels (``tests/phase_kernels.py``) are not reported; the random ones are, once a barrier is taken away.
 Without ``--quick`` the tests of ``tests/devices`` run under checks too; those that race by design are named here.
 Last, what the checks cost in time. ``--sanitizer`` runs the planted faults on the GPU under compute-sanitizer where it
-has a counterpart: races in shared memory (racecheck) and divergent barriers (synccheck).
+has a counterpart: races in shared memory (racecheck), divergent barriers (synccheck), addresses outside any memory of
+the kernel (memcheck).
 """
 
 from __future__ import annotations
@@ -27,26 +29,32 @@ from reporting import CHECKOUT, SAMPLE, Report, clean_environment, run
 
 from cudabuild import kernel
 from cudabuild.cpu.device import CpuDevice
-from cudabuild.definition import KernelDefinition
-from cudabuild.errors import CheckError
+from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition, Options
+from cudabuild.errors import BoundsError, CheckError
 from cudabuild.types import parse_signature
 
 sys.path[:0] = [str(CHECKOUT / "tests"), str(SAMPLE / "src")]
 
 import phase_kernels  # noqa: E402
-from planted_kernels import CORRECT, PLANTED, marked_lines  # noqa: E402
+from planted_kernels import CORRECT, FAULTY, PLANTED, marked_lines  # noqa: E402
 
 __all__ = ["main"]
 
 CHECKS = "bounds races barriers uninit"
 
-#: What compute-sanitizer looks for with which tool: kernels whose fault is in shared memory or at a barrier. Not
-#: ``barrier_in_loop``: on an H200 it never ends, under compute-sanitizer's synccheck as well.
+#: What compute-sanitizer looks for with which tool: kernels whose fault is in shared memory or at a barrier, or leaves
+#: an allocation. Not ``barrier_in_loop``: on an H200 it never ends, under compute-sanitizer's synccheck as well. Not
+#: ``row_overflow``, ``local_past_the_end`` and ``division_by_zero``: they stay in an array, in a thread's own frame,
+#: and a GPU divides by zero without a word.
 COUNTERPARTS = {
     "tiled_product": "racecheck",
     "reduction": "racecheck",
     "barrier_under_if": "synccheck",
     "two_barriers": "synccheck",
+    "read_past_the_end": "memcheck",
+    "before_the_beginning": "memcheck",
+    "shared_past_the_end": "memcheck",
+    "atomic_past_the_end": "memcheck",
 }
 
 #: Tests of tests/devices whose kernels do race: a compare-and-swap loop that begins with a plain read, and blocks or
@@ -56,9 +64,17 @@ RACING = {
 }  # fmt: skip
 
 
-def launch(function: Any, signature: str, grid: Any, block: Any, arguments: tuple[Any, ...], shared: int = 0) -> Any:
+def launch(
+    function: Any,
+    signature: str,
+    grid: Any,
+    block: Any,
+    arguments: tuple[Any, ...],
+    shared: int = 0,
+    options: Options = DEFAULT_OPTIONS,
+) -> Any:
     """Runs a kernel on the CPU device; the error of its checks, or None."""
-    launcher = CpuDevice().bind(KernelDefinition(function, signature), parse_signature(signature))
+    launcher = CpuDevice().bind(KernelDefinition(function, signature, options=options), parse_signature(signature))
     sizes = [((*size, 1, 1) if isinstance(size, tuple) else (size, 1, 1))[:3] for size in (grid, block)]
     try:
         launcher(*sizes, 0, shared, arguments)
@@ -78,6 +94,24 @@ def check_planted(report: Report) -> None:
         report.check(
             f"{one.kernel.__name__} ({one.check})", holds, f"lines {sorted(lines)}, planted {sorted(expected)}"
         )
+
+
+def check_faulty(report: Report) -> None:
+    for one in FAULTY:
+        options = DEFAULT_OPTIONS.replace(debug=one.check == "division")
+        (line,) = marked_lines(one.kernel)
+        for checks in ("bounds", CHECKS):
+            os.environ["CUDABUILD_CHECK"] = checks
+            error: Any = None
+            try:
+                launch(*one[1:5], one.arguments(), options=options)
+            except (BoundsError, ZeroDivisionError) as found:
+                error = found
+            told = (error.line, error.thread, error.block) if error else None
+            holds = told == (line, one.thread, one.place) and one.says in str(error)
+            claim = f"{one.kernel.__name__} ({one.check}; checks: {checks})"
+            report.check(claim, holds, f"line, thread, block: {told}, planted: {line, one.thread, one.place}")
+    os.environ["CUDABUILD_CHECK"] = CHECKS
 
 
 def check_correct(report: Report) -> None:
@@ -142,7 +176,7 @@ def check_device_tests(report: Report) -> None:
 
 def launch_on_gpu(name: str) -> None:
     """One planted fault as a plain launch, for compute-sanitizer to watch."""
-    one = next(one for one in PLANTED if one.kernel.__name__ == name)
+    one = next(one for one in (*PLANTED, *FAULTY) if one.kernel.__name__ == name)
     os.environ.pop("CUDABUILD_CHECK", None)
     kernel(one.signature)(one.kernel)[one.grid, one.block, 0, one.shared](*one.arguments())
 
@@ -201,6 +235,7 @@ def main() -> int:
     os.environ["CUDABUILD_DEVICE"] = "cpu"
     report = Report("planted faults and the checks of the CPU device")
     check_planted(report)
+    check_faulty(report)
     check_correct(report)
     check_random(report, options.seeds or (40 if options.quick else 10_000), options.jobs)
     if not options.quick:
