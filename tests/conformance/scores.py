@@ -68,6 +68,7 @@ def ranking(items: Sequence[Item], outcomes: Mapping[str, Outcome]) -> Iterator[
 def cause(reason: str) -> str:
     """A reason without what differs between items of the same cause: numbers, addresses, folders, files of text."""
     text = re.sub(r"0x[0-9a-f]+", "0x…", reason)
+    text = re.sub(r"( not found in | is not true : ).*", r"\1…", text)  # the text that was searched
     text = re.sub(r"(/[\w.+-]+)+/", "", text)
     text = re.sub(r"<text \d+ of \w+>:\d+|\b\w+\.py:\d+", "FILE", text)
     return re.sub(r"(?<![\w.])[-+]?\d[\d.]*(e[-+]?\d+)?\b", "N", text)[:160]

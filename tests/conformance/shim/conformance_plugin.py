@@ -55,7 +55,9 @@ class SuiteModule(pytest.Module):
 
     def _getobj(self) -> Any:
         name = ".".join(self.path.relative_to(SUITE).with_suffix("").parts)
-        return importlib.import_module(f"numba.cuda.tests.{name}")
+        module = importlib.import_module(f"numba.cuda.tests.{name}")
+        numba._source_hook.attach(module)
+        return module
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector:

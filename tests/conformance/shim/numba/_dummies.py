@@ -30,7 +30,7 @@ class StandIn:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if running:
-            raise unittest.SkipTest(f"asks for {self._name}, which is inside numba")
+            raise unittest.SkipTest(f"asks for {self._name}, which is inside numba or out of scope")
         # While a file is imported: a decorator, or what makes one.
         plain = len(args) == 1 and not kwargs and isinstance(args[0], types.FunctionType)
         return args[0] if plain else StandIn(f"{self._name}(…)")

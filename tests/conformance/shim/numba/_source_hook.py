@@ -7,39 +7,43 @@ counted apart: a user's own ``exec`` gets no such help. Off with ``CONFORMANCE_S
 
 from __future__ import annotations
 
-import builtins
 import linecache
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["install", "registered"]
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["attach", "install", "registered"]
 
 #: How many texts were registered in this process.
 registered = 0
 
 
 def install() -> None:
-    """Wraps ``exec`` for the suite's modules and registers the text of ``-c``."""
-    if os.environ.get("CONFORMANCE_SOURCE_HOOK", "1") == "0":
-        return
+    """Registers the text of ``python -c``."""
     arguments = sys.orig_argv
-    if "-c" in arguments[1:-1]:
+    if _is_on() and "-c" in arguments[1:-1]:
         _register("<string>", arguments[arguments.index("-c", 1) + 1])
-    plain = builtins.exec
 
-    def execute(text: Any, namespace: Any = None, *rest: Any, **named: Any) -> None:
-        caller = sys._getframe(1)
-        ours = str(caller.f_globals.get("__name__", "")).startswith("numba.cuda.tests")
-        if isinstance(text, str) and namespace is not None and ours:
-            file = f"<text {registered + 1} of {caller.f_code.co_name}>"
-            _register(file, text)
-            text = compile(text, file, "exec", flags=0, dont_inherit=True)
-        if namespace is None:
-            namespace, rest = caller.f_globals, (caller.f_locals, *rest)
-        plain(text, namespace, *rest, **named)
 
-    builtins.exec = execute
+def attach(module: ModuleType) -> None:
+    """Gives a file of the suite an ``exec`` of its own, which keeps the text. All of its calls name their globals."""
+    if _is_on():
+        module.exec = _execute  # type: ignore[attr-defined]
+
+
+def _is_on() -> bool:
+    return os.environ.get("CONFORMANCE_SOURCE_HOOK", "1") != "0"
+
+
+def _execute(text: Any, namespace: dict[str, Any], *rest: Any) -> None:
+    if isinstance(text, str):
+        file = f"<text {registered + 1} of {sys._getframe(1).f_code.co_name}>"
+        _register(file, text)
+        text = compile(text, file, "exec", dont_inherit=True)
+    exec(text, namespace, *rest)
 
 
 def _register(file: str, text: str) -> None:
