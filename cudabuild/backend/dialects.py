@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.narrow_floats import fma_by_double
 from cudabuild.backend.text import Operand
-from cudabuild.types import Complex, Float, Integer
+from cudabuild.types import Float, Integer
+from cudabuild.types.record import natural_alignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,8 +65,7 @@ class Access:
     @property
     def align(self) -> int:
         """Bytes that the address is known to be a multiple of: NumPy aligns a complex number like its parts."""
-        dtype = self.array.dtype
-        return dtype.part.size if isinstance(dtype, Complex) else dtype.size
+        return self.array.packed or natural_alignment(self.array.dtype)
 
 
 class Dialect:
@@ -182,6 +182,16 @@ class Dialect:
     def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
         """The address of the dynamic shared memory and its size in bytes (i32)."""
         raise NotImplementedError
+
+    def spare(self, emitter: FunctionEmitter, space: str, size: int) -> Operand:
+        """``size`` bytes that nobody reads or writes on purpose, of type ``pointer(space)``, 16-byte aligned."""
+        name = f"{emitter.module.symbol}_spare{size}"
+        kind = self.pointer("global")
+        prefix = kind.removeprefix("ptr").strip()
+        emitter.module.text.globals[name] = (
+            f"@{name} = internal {prefix}{' ' if prefix else ''}global [{size} x i8] zeroinitializer, align 16"
+        )
+        return emitter.coerce(Operand(kind, f"@{name}"), self.pointer(space))
 
     def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
         """A row of ``ir.ops.MATH``, or ``fmod``, on float or double."""

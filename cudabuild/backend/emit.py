@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cudabuild.backend import arithmetic, faults, memory, printing
+from cudabuild.backend import arithmetic, faults, memory, printing, views
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.edges import Edges
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
@@ -35,7 +35,20 @@ from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.ir.cfg import reverse_postorder
 from cudabuild.ir.fold import round_float
 from cudabuild.ir.ir import Block, Function, Instr, Value
-from cudabuild.types import Array, Boolean, BrainFloat, Complex, Float, Integer, NoneType, Scalar, Tuple, Type
+from cudabuild.types import (
+    Array,
+    Boolean,
+    BrainFloat,
+    Complex,
+    DateTime,
+    Float,
+    Integer,
+    NoneType,
+    Scalar,
+    TimeDelta,
+    Tuple,
+    Type,
+)
 from cudabuild.types.layout import Field, parameter_fields
 
 if TYPE_CHECKING:
@@ -80,6 +93,8 @@ def llvm_type(type: Type) -> str:
         return "i1"
     if isinstance(type, Integer):
         return f"i{type.bits}"
+    if isinstance(type, (DateTime, TimeDelta)):
+        return "i64"
     assert isinstance(type, Float), type
     return "bfloat" if isinstance(type, BrainFloat) else {16: "half", 32: "float", 64: "double"}[type.bits]
 
@@ -533,6 +548,7 @@ _ROWS: dict[str, Row] = {
     **memory.ROWS,
     **faults.ROWS,
     **printing.ROWS,
+    **views.ROWS,
     "const": _const,
     "undef": _undef,
     "complex": _complex,

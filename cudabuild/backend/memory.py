@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cudabuild.backend.dialects import Access
 from cudabuild.backend.faults import checked_access, checked_view
 from cudabuild.backend.text import Operand, int_literal
-from cudabuild.types import Array, Boolean, BrainFloat, Complex, Float, Integer
+from cudabuild.types import Array, Boolean, BrainFloat, CharSeq, Complex, Float, Integer, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     from cudabuild.backend.emit import FunctionEmitter
     from cudabuild.ir.ir import Instr, Value
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "Parts", "byte_strides", "step"]
 
 
-class _Parts:
-    """The leaves of an array value."""
+class Parts:
+    """The leaves of an array value.
+
+    Attributes:
+        type: the array's.
+        pointer, shape, strides: of the array; strides are in bytes and there for layout A only.
+    """
 
     def __init__(self, e: FunctionEmitter, value: Value) -> None:
         assert isinstance(value.type, Array)
@@ -47,19 +52,21 @@ def _memory_type(array: Array) -> str:
         return {16: "half", 32: "float", 64: "double"}[kind.bits]
     if isinstance(kind, Complex):
         return f"<2 x {'float' if kind.part.bits == 32 else 'double'}>"
+    if isinstance(kind, (Record, CharSeq)):  # never loaded as a whole
+        return f"[{kind.size} x i8]"
     return f"i{kind.size * 8}"
 
 
 def _dim(e: FunctionEmitter, instr: Instr) -> Operand:
-    return _Parts(e, instr.operands[0]).shape[int(instr.attrs["axis"])]
+    return Parts(e, instr.operands[0]).shape[int(instr.attrs["axis"])]
 
 
 def _stride(e: FunctionEmitter, instr: Instr) -> Operand:
-    return _byte_strides(e, _Parts(e, instr.operands[0]))[int(instr.attrs["axis"])]
+    return byte_strides(e, Parts(e, instr.operands[0]))[int(instr.attrs["axis"])]
 
 
-def _byte_strides(e: FunctionEmitter, parts: _Parts) -> list[Operand]:
-    """Byte strides of an array; those that follow from its extents are computed in 64 bits."""
+def byte_strides(e: FunctionEmitter, parts: Parts) -> list[Operand]:
+    """Byte strides of any array; those that follow from its extents are computed in 64 bits."""
     array = parts.type
     if array.layout == "A":
         return list(parts.strides)
@@ -105,7 +112,7 @@ def _wrap(e: FunctionEmitter, instr: Instr) -> Operand:
 
 
 def _access(e: FunctionEmitter, instr: Instr, indices: Sequence[Value], value: Operand | None = None) -> Access:
-    parts = _Parts(e, instr.operands[0])
+    parts = Parts(e, instr.operands[0])
     operands = [e.scalar(index) for index in indices]
     return Access(
         instr,
@@ -118,7 +125,7 @@ def _access(e: FunctionEmitter, instr: Instr, indices: Sequence[Value], value: O
     )
 
 
-def _offset_bits(e: FunctionEmitter, parts: _Parts) -> int:
+def _offset_bits(e: FunctionEmitter, parts: Parts) -> int:
     array = parts.type
     if array.layout == "A":
         return 32 if e.index_bits == 32 and all(s.type == "i32" or s.constant == 0 for s in parts.strides) else 64
@@ -127,7 +134,7 @@ def _offset_bits(e: FunctionEmitter, parts: _Parts) -> int:
     return 32 if e.index_bits == 32 or array.space in ("shared", "local", "const") else 64
 
 
-def _address(e: FunctionEmitter, parts: _Parts, indices: Sequence[Operand]) -> Operand:
+def _address(e: FunctionEmitter, parts: Parts, indices: Sequence[Operand]) -> Operand:
     """The address of the element at ``indices``."""
     array, pointer = parts.type, parts.pointer
     if array.ndim == 0:
@@ -147,10 +154,11 @@ def _address(e: FunctionEmitter, parts: _Parts, indices: Sequence[Operand]) -> O
             offset = _plus(e, row, e.convert(indices[axis], bits))
     # Sign extension even where the offset cannot be negative: LLVM moves constants out of ``sext(add nsw x, -1)`` into
     # the access's immediate offset, out of ``zext`` it does not.
-    return _step(e, pointer, unit, e.convert(replace(offset, nneg=False), 64))
+    return step(e, pointer, unit, e.convert(replace(offset, nneg=False), 64))
 
 
-def _step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> Operand:
+def step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> Operand:
+    """``pointer`` moved by ``offset`` (i64) times the size of the LLVM type ``unit``."""
     if offset.constant == 0:
         return pointer
     return e.text.emit(pointer.type, f"getelementptr inbounds {unit}, {pointer.typed}, {offset.typed}")
@@ -190,13 +198,16 @@ def _memory_value(e: FunctionEmitter, value: Value) -> Operand:
 
 
 def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
-    base, result = _Parts(e, instr.operands[0]), instr.type
+    base, result = Parts(e, instr.operands[0]), instr.type
     assert isinstance(result, Array)
-    strides = _byte_strides(e, base)
+    ok = checked_view(e, instr, _view_indices(base, instr))
+    if result.ndim == 0 and ok is None:
+        pointer = _address(e, base, [e.scalar(index) for index in instr.operands[1:]])
+        return [e.coerce(pointer, e.dialect.pointer(result.space))]
+    strides = byte_strides(e, base)
     offset = int_literal(0, 64)
     shape: list[Operand] = []
     steps: list[Operand] = []
-    ok = checked_view(e, instr, _view_indices(base, instr))
     operands = iter(instr.operands[1:])
     for axis, letter in enumerate(instr.attrs["axes"]):
         if letter == "-":
@@ -213,18 +224,15 @@ def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
             shape.append(replace(e.integer(next(operands), e.index_bits), nneg=True))
     if ok is not None:  # of a row that is not there, nothing is: every later access tells too, and touches nothing
         shape = [e.text.emit(n.type, f"select {ok.typed}, {n.typed}, {n.type} 0", nneg=True) for n in shape]
-    pointer = _step(e, base.pointer, "i8", offset)
+    pointer = step(e, base.pointer, "i8", offset)
     pointer = e.coerce(pointer, e.dialect.pointer(result.space))
+    if ok is not None and result.ndim == 0:  # of an element that is not there: a place that nothing else uses
+        spare = e.dialect.spare(e, result.space, result.dtype.size)
+        pointer = e.text.emit(pointer.type, f"select {ok.typed}, {pointer.typed}, {spare.typed}")
     return [pointer, *shape, *(steps if result.layout == "A" else ())]
 
 
-def _field(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
-    base = _Parts(e, instr.operands[0])
-    pointer = _step(e, base.pointer, "i8", int_literal(instr.attrs["offset"], 64))
-    return [pointer, *base.shape, *_byte_strides(e, base)]
-
-
-def _view_indices(base: _Parts, instr: Instr) -> list[tuple[int, Value, Operand]]:
+def _view_indices(base: Parts, instr: Instr) -> list[tuple[int, Value, Operand]]:
     """Axis, index and extent for every axis that a view indexes."""
     found = []
     at = 1
@@ -354,7 +362,6 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand] |
     "load": _load,
     "store": _store,
     "view": _view,
-    "field": _field,
     "shared": _shared,
     "local": _local,
     "dynamic_shared": _dynamic_shared,

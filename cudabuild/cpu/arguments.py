@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudabuild.cpu.store import INDEX_WIDTH
 from cudabuild.errors import LaunchError
-from cudabuild.types import Array, Boolean, Float, Integer, Scalar, Tuple
+from cudabuild.types import Array, Boolean, DateTime, Float, Integer, Record, Scalar, TimeDelta, Tuple, as_dtype
 from cudabuild.types.layout import block_size, check_extents, parameter_fields
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ class Packed:
     def write_back(self) -> None:
         """Called after the launch."""
         for original, copy in self.copies:
-            original[...] = copy
+            if original.shape == () and copy.dtype.names:
+                for name in copy.dtype.names:  # a numpy.void takes its fields only
+                    original[name] = copy[name]
+            else:
+                original[...] = copy
 
 
 class Packer:
@@ -110,7 +114,12 @@ def _tuple_reader(kind: Tuple, where: str, written: bool) -> Callable[[Any, list
 
 
 def _scalar_reader(kind: Scalar, where: str) -> Callable[[Any, list[Any], Packed], None]:
-    convert = _truth if isinstance(kind, Boolean) else _integer(kind) if isinstance(kind, Integer) else _floating(kind)
+    if isinstance(kind, Boolean):
+        convert: Callable[[Any], Any] = _truth
+    elif isinstance(kind, (DateTime, TimeDelta)):
+        convert = _time(kind)
+    else:
+        convert = _integer(kind) if isinstance(kind, Integer) else _floating(kind)
 
     def read(arg: Any, values: list[Any], packed: Packed) -> None:
         try:
@@ -119,6 +128,17 @@ def _scalar_reader(kind: Scalar, where: str) -> Callable[[Any, list[Any], Packed
             raise _mismatch(where, _describe(arg), kind.name) from None
 
     return read
+
+
+def _time(kind: Scalar) -> Callable[[Any], int]:
+    dtype = as_dtype(kind)
+
+    def convert(arg: Any) -> int:
+        if getattr(arg, "dtype", None) != dtype or arg.shape != ():
+            raise TypeError
+        return int(arg.view("int64"))
+
+    return convert
 
 
 def _truth(arg: Any) -> bool:
@@ -164,11 +184,14 @@ def _floating(kind: Scalar) -> Callable[[Any], float]:
 def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list[Any], Packed], None]:
     import numpy
 
-    dtype = numpy.dtype("bool" if isinstance(kind.dtype, Boolean) else _numpy_name(kind.dtype))
+    dtype = as_dtype(kind.dtype)
     ndim, layout = kind.ndim, kind.layout
+    record = isinstance(kind.dtype, Record)
 
     def read(arg: Any, values: list[Any], packed: Packed) -> None:
         array = arg if type(arg) is numpy.ndarray else _as_array(numpy, arg, where, kind)
+        if written and array.base is not arg and isinstance(arg, numpy.void):  # a record with memory of its own
+            packed.copies.append((arg, array))
         flags = array.flags
         if array.dtype != dtype or array.ndim != ndim:
             raise _mismatch(where, _describe(array), kind.name)
@@ -177,7 +200,7 @@ def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list
             raise _mismatch(where, f"{_describe(array)} with strides {array.strides}", f"{kind.name}: {order} order")
         if written and not flags.writeable:
             raise _mismatch(where, f"{_describe(array)}, read-only", "an array that the kernel can write, as it does")
-        if not flags.aligned:
+        if not flags.aligned or (record and not _is_aligned(array, kind.alignment)):
             array = _aligned_copy(array, written, packed)
         packed.arrays.append(array)
         shape = array.shape
@@ -190,8 +213,12 @@ def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list
     return read
 
 
-def _numpy_name(kind: Scalar) -> str:
-    return {"int": "int64", "float": "float64"}.get(kind.name, kind.name)
+def _is_aligned(array: Any, alignment: int) -> bool:
+    """Whether every element is: NumPy tells only of types made with ``align=True``."""
+    bits: int = array.__array_interface__["data"][0]
+    for size, step in zip(array.shape, array.strides, strict=True):
+        bits |= step if size > 1 else 0
+    return bits % alignment == 0
 
 
 def _as_array(numpy: Any, arg: Any, where: str, kind: Array) -> Any:

@@ -19,6 +19,7 @@ from cudabuild.frontend.operands import (
     IteratorOperand,
     NoneOperand,
     Operand,
+    OptionalOperand,
     SliceOperand,
     Static,
     TupleOperand,
@@ -30,13 +31,17 @@ from cudabuild.ir.ir import Block, Builder, Instr, Value
 from cudabuild.types import (
     Array,
     Boolean,
+    DateTime,
     Integer,
+    NoneType,
     Scalar,
+    TimeDelta,
     Tuple,
     Type,
     bool_,
     weak_int,
 )
+from cudabuild.types.named import EnumMember
 
 __all__ = ["CallTarget", "Context"]
 
@@ -146,7 +151,11 @@ class Context:
 
     def scalar(self, operand: Operand, what: str, position: int | None = None) -> Value:
         """``operand`` as a scalar value; ``what`` names its role in the message."""
-        if isinstance(operand, Value) and isinstance(operand.type, Scalar):
+        if (
+            isinstance(operand, Value)
+            and isinstance(operand.type, Scalar)
+            and not isinstance(operand.type, (DateTime, TimeDelta))
+        ):
             return operand
         raise Refusal(
             f"{what} is not a number",
@@ -173,8 +182,13 @@ class Context:
         """``bool(operand)`` by Python's rule; a tuple is true when it has elements, None is false."""
         if isinstance(operand, NoneOperand):
             return self.const(False, bool_)
+        if isinstance(operand, OptionalOperand):
+            inside = self.truth(operand.value)
+            return operand.present if is_const(inside) else self.emit("and", bool_, operand.present, inside)
         if isinstance(operand, TupleOperand):
             return self.const(bool(operand.elements), bool_)
+        if isinstance(operand, Value) and isinstance(operand.type, EnumMember) and not operand.type.is_integer:
+            return self.const(True, bool_)
         value = self.scalar(operand, "the condition")
         return value if isinstance(value.type, Boolean) else self.cast(value, bool_)
 
@@ -186,7 +200,8 @@ class Context:
             return operand.elements
         if isinstance(operand, Value) and isinstance(operand.type, Tuple):
             return tuple(
-                self.emit("item", kind, operand, index=index) for index, kind in enumerate(operand.type.elements)
+                NoneOperand() if isinstance(kind, NoneType) else self.emit("item", kind, operand, index=index)
+                for index, kind in enumerate(operand.type.elements)
             )
         return None
 

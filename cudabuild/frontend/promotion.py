@@ -17,10 +17,12 @@ from cudabuild.types import (
     Boolean,
     BrainFloat,
     Complex,
+    DateTime,
     Float,
     Integer,
     NoneType,
     Scalar,
+    TimeDelta,
     Tuple,
     Type,
     WeakComplex,
@@ -119,7 +121,8 @@ def join_types(
     if left == right:
         return left
     if isinstance(left, Scalar) and isinstance(right, Scalar):
-        return join_scalars(left, right)
+        times = (DateTime, TimeDelta)
+        return None if isinstance(left, times) or isinstance(right, times) else join_scalars(left, right)
     if isinstance(left, Array) and isinstance(right, Array):
         if left.dtype != right.dtype or left.ndim != right.ndim:
             return None
@@ -129,6 +132,7 @@ def join_types(
             left.layout if left.layout == right.layout else "A",
             left.readonly or right.readonly,
             left.space if left.space == right.space else "generic",
+            min(left.alignment, right.alignment),
         )
     if isinstance(left, Tuple) and isinstance(right, Tuple) and len(left.elements) == len(right.elements):
         elements = [join_types(a, b, join_scalars) for a, b in zip(left.elements, right.elements, strict=True)]

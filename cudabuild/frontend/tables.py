@@ -44,9 +44,11 @@ class Table:
         thread_position: the type of ``threadIdx.x``, of ``laneid`` and of a count of threads.
         lanes: the type of a set of lanes that a vote or match gives.
         bit_position: the type of what ``ffs`` gives.
+        reads_packed: whether fields of records may lie at any address.
     """
 
     name = "weak"
+    reads_packed = True
     python_float: Float = weak_float
     thread_position: Integer = weak_int
     lanes: Integer = uint32
@@ -176,6 +178,7 @@ class NumbaTable(Table):
     """``literals="numba"``."""
 
     name = "numba"
+    reads_packed = False
     python_float = float64
     thread_position = int32
     lanes = int32

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cudabuild.ir.extents import extent_origin
 from cudabuild.ir.facts import Facts
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 from cudabuild.ir.linear import Linear
@@ -81,11 +82,17 @@ class IndexBounds:
     def _distance(self, index: Value, array: Value, axis: int, block: Block, facts: Facts) -> Linear | None:
         """``index - extent`` as a linear form."""
         dim = self._dims.get((array, axis))
+        origin = extent_origin(array, axis, rows=False)
+        if dim is None and isinstance(origin, tuple):
+            array, axis = origin
+            dim = self._dims.get(origin)
         terms, constant = self.analysis.linear.form(_unwrapped(self.ranges, index, block), facts)
         if dim is not None:
             extent = self.analysis.linear.form(dim, facts)
-        elif isinstance(array, Instr) and array.op in ("shared", "local", "constant"):
-            extent = ({}, array.attrs["shape"][axis])
+        elif isinstance(origin, int):
+            extent = ({}, origin)
+        elif isinstance(origin, Value):
+            extent = self.analysis.linear.form(origin, facts)
         elif isinstance(array, Param):
             extent = ({Instr(weak_int, None, "dim", [array], {"axis": axis}): 1}, 0)
         else:

@@ -92,8 +92,26 @@ _TABLE = (
         _PURE,
         ("offset",),
         "what lies ``offset`` bytes into each element of an array, as an array of the result's dtype: same extents, "
-        "same byte strides",
+        "same byte strides; with an attribute ``shape``, the axes of a sub-array in C order behind them",
     ),
+    OpSpec(
+        "reshape",
+        -1,
+        _PURE,
+        (),
+        "the memory of a gapless array in C order as another such array: one int64 operand for each extent; another "
+        "element type has another number of elements",
+    ),
+    OpSpec(
+        "transpose",
+        1,
+        _PURE,
+        ("order",),
+        "the same elements with other axes: for each axis of the result the axis of the base, or -1 for a new one of "
+        "extent 1",
+    ),
+    OpSpec("address", 1, _PURE, (), "where the first element of an array is, for all memories alike: an int64"),
+    OpSpec("retype", 1, _PURE, (), "the bits of a date, a span of time or an int64 as another of these types"),
     OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
     OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),
     OpSpec("dynamic_shared", 0, _PURE, (), "the dynamic shared memory as a 1-d array of the result's dtype"),

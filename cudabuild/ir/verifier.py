@@ -18,10 +18,12 @@ from cudabuild.types import (
     Array,
     Boolean,
     Complex,
+    DateTime,
     Float,
     Integer,
     NoneType,
     Scalar,
+    TimeDelta,
     Tuple,
     Type,
     bool_,
@@ -204,10 +206,38 @@ def _field(instr: Instr, kinds: list[Type]) -> str | None:
     base, result, offset = kinds[0], instr.type, instr.attrs["offset"]
     if not isinstance(base, Array) or not isinstance(result, Array):
         return f"of {base} to {result}"
-    same = result.ndim == base.ndim and result.space == base.space and result.readonly == base.readonly
-    inside = 0 <= offset <= base.dtype.size - result.dtype.size
-    fits = same and inside and (result.layout == "A" or result.ndim == 0)
+    shape = instr.attrs.get("shape", ())
+    same = result.ndim == base.ndim + len(shape) and result.space == base.space and result.readonly == base.readonly
+    inside = 0 <= offset <= base.dtype.size - result.dtype.size * prod(shape)
+    fits = same and inside and (result.layout == "A" or base.ndim == 0)
     return None if fits else f"at {offset} of {base} to {result}"
+
+
+def _reshape(instr: Instr, kinds: list[Type]) -> str | None:
+    base, result = kinds[0] if kinds else None, instr.type
+    if not isinstance(base, Array) or not isinstance(result, Array):
+        return f"of {base} to {result}"
+    same = result.space == base.space and result.readonly == base.readonly and base.layout == result.layout == "C"
+    fits = same and len(kinds) == 1 + result.ndim and all(map(_is_int64, kinds[1:]))
+    return None if fits else f"of {kinds} to {result}"
+
+
+def _transpose(instr: Instr, kinds: list[Type]) -> str | None:
+    base, result, order = kinds[0], instr.type, instr.attrs["order"]
+    if not isinstance(base, Array) or not isinstance(result, Array):
+        return f"of {base} to {result}"
+    same = result.space == base.space and result.readonly == base.readonly and result.dtype == base.dtype
+    fits = same and len(order) == result.ndim and sorted(a for a in order if a >= 0) == list(range(base.ndim))
+    return None if fits else f"{order} of {base} to {result}"
+
+
+def _address(instr: Instr, kinds: list[Type]) -> str | None:
+    return None if isinstance(kinds[0], Array) and _is_int64(instr.type) else f"of {kinds} to {instr.type}"
+
+
+def _retype(instr: Instr, kinds: list[Type]) -> str | None:
+    fits = all(isinstance(kind, (DateTime, TimeDelta)) or _is_int64(kind) for kind in (*kinds, instr.type))
+    return None if fits else f"of {kinds} to {instr.type}"
 
 
 def _math(instr: Instr, kinds: list[Type]) -> str | None:
@@ -374,8 +404,9 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     **dict.fromkeys(_TOGETHER, _together),
     **dict.fromkeys(("popc", "clz", "ctz", "brev"), _count),
     **dict.fromkeys(("nanosleep", "syncwarp"), _mask),
-    "const": _const, "cmp": _cmp, "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
+    "complex": _complex, "part": _part, "field": _field, "reshape": _reshape, "transpose": _transpose,
+    "address": _address, "retype": _retype, "const": _const, "cmp": _cmp,
+    "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
-    "fence": _fence, "branch": _branch, "call": _call, "print": _print, "complex": _complex, "part": _part,
-    "field": _field,
+    "fence": _fence, "branch": _branch, "call": _call, "print": _print,
 }  # fmt: skip

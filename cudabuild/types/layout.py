@@ -22,6 +22,7 @@ span Σ(extent − 1)·|stride| are below 2³¹, every weak int fits an int32, a
 from __future__ import annotations
 
 from cudabuild.errors import LaunchError
+from cudabuild.types.record import DateTime, TimeDelta
 from cudabuild.types.type import Array, Boolean, BrainFloat, Complex, Float, Scalar, Tuple, Type, WeakInteger
 
 TYPE_CHECKING = False
@@ -130,6 +131,8 @@ def _append(fields: list[Field], argument: int, path: tuple[int, ...], kind: Typ
     elif isinstance(kind, Complex):
         letter, size = _FLOAT_FORMATS[kind.part.bits], kind.part.size
         fields += [Field(argument, path, part, 0, letter, size) for part in ("real", "imag")]
+    elif isinstance(kind, (DateTime, TimeDelta)):
+        fields.append(Field(argument, path, "value", 0, "q", kind.size))
     elif isinstance(kind, Scalar):
         fields.append(Field(argument, path, "value", 0, _INTEGER_FORMATS[kind.name], kind.size))
     else:

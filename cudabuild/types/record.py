@@ -118,7 +118,8 @@ class DateTime(Scalar):
     def __call__(self, *args: Any) -> Any:
         import numpy
 
-        return numpy.datetime64(*args, self.unit) if self.unit else numpy.datetime64(*args)
+        make: Any = numpy.datetime64
+        return make(*args, self.unit) if self.unit else make(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (DateTime, (self.unit,))
@@ -136,7 +137,8 @@ class TimeDelta(Scalar):
     def __call__(self, *args: Any) -> Any:
         import numpy
 
-        return numpy.timedelta64(*args, self.unit) if self.unit else numpy.timedelta64(*args)
+        make: Any = numpy.timedelta64
+        return make(*args, self.unit) if self.unit else make(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (TimeDelta, (self.unit,))

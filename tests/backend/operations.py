@@ -24,9 +24,13 @@ from cudabuild.types import (
     Array,
     Boolean,
     Complex,
+    DateTime,
     Float,
     Integer,
+    Member,
+    Record,
     Scalar,
+    TimeDelta,
     bfloat16,
     bool_,
     complex64,
@@ -250,6 +254,49 @@ def memory_kernel(kind: Scalar) -> Function:
     return k.finish()
 
 
+def record_kernel() -> Function:
+    """Fields of records in every memory, aligned and not; times; other axes and element types of one memory."""
+    inner = Record([Member("x", float32, 0), Member("y", float64, 4, (2, 3))], 52)
+    record = Record([Member("a", int8, 0), Member("b", inner, 1), Member("t", DateTime("D"), 53)], 61)
+    arrays = [Array(record, ndim, layout) for ndim in (0, 1, 2) for layout in "CFA"]
+    k = Kernel("records", *arrays, Array(float32, 2, "C"), weak_int, DateTime("D"), TimeDelta("s"))
+    *others, matrix, i, date, span = k.arguments
+    made = [
+        k.op(space, Array(record, 1, "C", space=space), shape=(3,), key=f"records {space}")
+        for space in ("shared", "local")
+    ]
+    for base in [*others, *made, k.op("dynamic_shared", Array(record, 1, "C", space="shared"))]:
+        assert isinstance(base.type, Array)
+        ndim, space, indices = base.type.ndim, base.type.space, [i] * base.type.ndim
+        place = k.op("view", base.type.with_(ndim=0, layout="C"), base, *indices, axes="i" * ndim)
+        for one, around in ((base, indices), (place, [])):
+            layout = "A" if around else "C"
+            nested = k.op("field", Array(inner, len(around), layout, space=space, packed=1), one, offset=1)
+            kind = Array(float64, len(around) + 2, layout, space=space, packed=1)
+            part = k.op("field", kind, nested, offset=4, shape=(2, 3))
+            k.keep(k.op("load", float64, part, *around, i, i))
+            k.op("store", none, part, *around, i, i, k.const(1.0, float64))
+            k.keep(k.op("dim", weak_int, part, axis=len(around)))
+            when = k.op("field", Array(DateTime("D"), len(around), layout, space=space, packed=1), one, offset=53)
+            k.keep(k.op("retype", int64, k.op("load", DateTime("D"), when, *around)))
+            k.op("store", none, when, *around, date)
+        k.keep(k.op("address", weak_int, place))
+    k.keep(k.op("retype", int64, span))
+    turned = k.op("transpose", Array(float32, 2, "F"), matrix, order=(1, 0))
+    k.keep(k.op("load", float32, turned, i, i))
+    k.keep(k.op("load", float32, k.op("transpose", Array(float32, 3, "A"), matrix, order=(1, -1, 0)), i, i, i))
+    doubles = k.op("reshape", Array(float64, 1, "C"), matrix, i)
+    k.keep(k.op("load", float64, doubles, i))
+    k.keep(k.op("load", float32, k.op("reshape", Array(float32, 3, "C"), turned_back(k, turned), i, i, i), i, i, i))
+    return k.finish()
+
+
+def turned_back(k: Kernel, turned: Value) -> Value:
+    """A transposed matrix transposed once more."""
+    assert isinstance(turned.type, Array)
+    return k.op("transpose", turned.type.with_(layout="C"), turned, order=(1, 0))
+
+
 def _atomics(k: Kernel, kind: Scalar, array: Value, tile: Value, strided: Value, i: Value, value: Value) -> None:
     is_unsigned = isinstance(kind, Integer) and not kind.signed
     for function, wanted in ATOMICS.items():
@@ -339,7 +386,8 @@ def fault_kernel() -> Function:
 
 def all_kernels() -> list[Function]:
     """Every operation on every type."""
-    found = [bool_kernel(), thread_kernel(), rendezvous_kernel(), fault_kernel(), *map(integer_kernel, INTEGERS)]
+    found = [bool_kernel(), thread_kernel(), rendezvous_kernel(), fault_kernel(), record_kernel()]
+    found += map(integer_kernel, INTEGERS)
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
     found += [complex_kernel(kind) for kind in COMPLEX if kind != weak_complex]
     found += [memory_kernel(kind) for kind in STORED]

@@ -20,6 +20,8 @@ from cudabuild.frontend import build_ir
 from cudabuild.target import parse_target
 from cudabuild.types import parse_signature
 
+POINT = "Record(height: float32 at 0, count: int32 at 4; 8)"
+
 #: function -> the signature it is compiled for
 WRONG = {
     "unknown_name": "float32, float32[::1]",
@@ -28,7 +30,17 @@ WRONG = {
     "list_instead_of_array": "float32[::1]",
     "whole_array_arithmetic": "float32[::1], float32[::1]",
     "too_many_indices": "float32[::1]",
-    "too_few_indices": "float32[:, ::1]",
+    "array_into_an_element": "float32[::1], float32[:, ::1]",
+    "more_axes_than_the_target": "float32[:, ::1], float32[::1]",
+    "unknown_field": f"{POINT}[::1]",
+    "text_into_a_number": f"{POINT}[::1]",
+    "text_as_an_index": "float32[::1]",
+    "number_into_a_record": f"{POINT}[::1]",
+    "number_into_a_text": "U8[::1]",
+    "writes_a_read_only_field": f"const {POINT}[::1]",
+    "reshapes_columns": "float32[::1, :]",
+    "adds_two_dates": "datetime64[D][::1]",
+    "months_beside_days": "timedelta64[M][::1], timedelta64[D][::1]",
     "returns_a_value": "float32[::1]",
     "float_index": "float32[::1]",
     "float_range": "float32[::1], float32",

@@ -46,9 +46,9 @@ def too_many_indices(x):
     x[i, j] = 0.0
 
 
-def too_few_indices(m):
+def array_into_an_element(x, m):
     i = cuda.grid(1)
-    m[i] = 0.0
+    x[i] = m[i]
 
 
 def returns_a_value(x):
@@ -222,3 +222,45 @@ LARGE = np.zeros((100, 100))
 def captures_a_large_array(x):
     i = cuda.grid(1)
     x[i] = LARGE[i // LARGE.shape[0], i % 100]
+
+
+def more_axes_than_the_target(m, x):
+    x[:] = m
+
+
+def unknown_field(points):
+    i = cuda.grid(1)
+    points[i].hight = 1.0
+
+
+def text_into_a_number(points):
+    i = cuda.grid(1)
+    points[i]["height"] = "tall"
+
+
+def text_as_an_index(x):
+    x["height"] = 1.0
+
+
+def number_into_a_record(points):
+    points[0] = 1.0
+
+
+def number_into_a_text(names):
+    names[0] = 3
+
+
+def writes_a_read_only_field(points):
+    points[0].height = 1.0
+
+
+def reshapes_columns(m):
+    m.reshape(-1)[0] = 1.0
+
+
+def adds_two_dates(dates):
+    dates[0] = dates[0] + dates[1]
+
+
+def months_beside_days(months, days):
+    months[0] = months[0] + days[0]

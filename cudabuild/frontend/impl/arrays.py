@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from cudabuild.errors import nearest_name
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl.assignment import assign_array, check_writable, store_element, store_member
 from cudabuild.frontend.impl.constants import unreadable_array
+from cudabuild.frontend.impl.elements import find_member, load_element, read_member
 from cudabuild.frontend.impl.operators import binary, compare_numbers
 from cudabuild.frontend.operands import (
+    MethodOperand,
+    NoneOperand,
     Operand,
     SliceOperand,
     Static,
@@ -22,18 +26,37 @@ from cudabuild.frontend.operands import (
 )
 from cudabuild.frontend.promotion import join_types
 from cudabuild.ir.ir import Instr, Value
-from cudabuild.types import Array, Boolean, Integer, Scalar, bool_, none, weak_int
+from cudabuild.types import Array, Boolean, Integer, Member, Record, Scalar, bool_, none, weak_int
 
-__all__ = ["array_attribute", "element_index", "get_item", "set_item"]
+__all__ = [
+    "METHODS",
+    "array_attribute",
+    "dim",
+    "element_index",
+    "get_item",
+    "set_attribute",
+    "set_item",
+    "transposed",
+]
 
 _TUPLE_INDEX = "tuple index out of range"
-_ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "dtype")
+_ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "T")
+#: Names of an array's methods; ``methods.py`` has their rules.
+METHODS = ("fill", "reshape", "ravel", "transpose", "view", "item")
 
 
 def array_attribute(context: Context, array: Value, name: str) -> Operand:
-    """``array.shape``, ``.size``, ``.ndim`` and what else an array has."""
+    """``array.shape``, ``.size``, ``.ndim`` and what else an array has; a field of a record, or of each of an array."""
     kind = array.type
     assert isinstance(kind, Array)
+    if isinstance(kind.dtype, Record) and kind.ndim == 0 and kind.dtype.member(name) is not None:
+        return read_member(context, array, find_member(array, name))
+    if name in METHODS:
+        return MethodOperand(array, name)
+    if name == "T":
+        return transposed(context, array, tuple(reversed(range(kind.ndim))))
+    if name == "nbytes":
+        return binary(context, "*", array_attribute(context, array, "size"), context.weak(kind.dtype.size))
     if name == "shape":
         return TupleOperand(tuple(dim(context, array, axis) for axis in range(kind.ndim)))
     if name == "strides":
@@ -49,6 +72,8 @@ def array_attribute(context: Context, array: Value, name: str) -> Operand:
         return context.weak(kind.dtype.size)
     if name == "dtype":
         return Static(kind.dtype)
+    if isinstance(kind.dtype, Record):
+        return read_member(context, array, find_member(array, name))
     near = nearest_name(name, _ATTRIBUTES)
     raise Refusal(
         f"an array has no attribute {name!r} in a kernel",
@@ -58,29 +83,122 @@ def array_attribute(context: Context, array: Value, name: str) -> Operand:
     )
 
 
+def set_attribute(context: Context, base: Operand, name: str, value: Operand) -> None:
+    """``record.name = value``, of a record or of every record of an array."""
+    kind = base.type if isinstance(base, Value) else None
+    if isinstance(kind, Array) and isinstance(kind.dtype, Record):
+        assert isinstance(base, Value)
+        store_member(context, base, find_member(base, name), value)
+        return
+    raise Refusal(
+        "attribute assignment",
+        found=f"attribute {name!r} of {describe(base)}",
+        expected="a variable, an array element or a record's field on the left of '='",
+        do="pass an array and assign to one of its elements",
+        operand=0,
+    )
+
+
+def transposed(context: Context, array: Value, order: tuple[int, ...]) -> Value:
+    """The array with other axes: of each, the axis that it is of ``array``, or -1 for a new one of extent 1."""
+    kind = array.type
+    assert isinstance(kind, Array)
+    kept = [axis for axis in order if axis >= 0]
+    if kept == sorted(kept):
+        layout = kind.layout
+    elif kept == sorted(kept, reverse=True):
+        layout = {"C": "F", "F": "C"}.get(kind.layout, "A")
+    else:
+        layout = "A"
+    if list(order) == list(range(kind.ndim)):
+        return array
+    if kind.ndim == 0:
+        layout = "C"
+    return context.emit("transpose", kind.with_(ndim=len(order), layout=layout), array, order=order)
+
+
 def dim(context: Context, array: Value, axis: int) -> Value:
+    """The extent of an array along an axis."""
     if isinstance(array, Instr) and array.op == "constant":
         return context.weak(array.attrs["shape"][axis])
     return context.emit("dim", weak_int, array, axis=axis)
 
 
 def get_item(context: Context, base: Operand, index: Operand) -> Operand:
-    """``base[index]``: an element of an array or a tuple, or a view."""
+    """``base[index]``: an element of an array or a tuple, a view, or a field of a record."""
     elements = context.elements(base)
     if elements is not None:
         return _tuple_item(context, base, elements, index)
     array = _array(context, base)
+    member = _member_index(array, index)
+    if member is not None:
+        return read_member(context, array, member)
+    index, added = _without_new_axes(context, index)
     axes = _axes(context, array, index)
-    if all(isinstance(axis, Value) for axis in axes):
-        kind = array.type
-        assert isinstance(kind, Array)
-        wrapped = [_wrapped(context, array, position, axis) for position, axis in enumerate(axes)]
-        return context.emit("load", kind.dtype, array, *wrapped)
-    return _view(context, array, axes)
+    if not added and all(isinstance(axis, Value) for axis in axes):
+        return load_element(context, array, _wrapped_all(context, array, axes))
+    view = _view(context, array, axes)
+    return transposed(context, view, _with_new_axes(view, axes, added)) if added else view
+
+
+def _member_index(array: Value, index: Operand) -> Member | None:
+    """The field that a constant text names, or a constant number in a record."""
+    assert isinstance(array.type, Array)
+    record = array.type.dtype
+    if isinstance(index, Static) and isinstance(index.value, str):
+        if isinstance(record, Record):
+            return find_member(array, index.value, 1)
+        raise Refusal(
+            "a text as an index of an array without fields",
+            found=describe(index),
+            expected=f"{array.type.ndim} integer {'index' if array.type.ndim == 1 else 'indices'}",
+            do="index with integers",
+            operand=1,
+        )
+    if array.type.ndim == 0 and isinstance(record, Record) and is_const(index):
+        position = const_of(index)
+        if isinstance(position, int) and -len(record.members) <= position < len(record.members):
+            return record.members[position]
+    return None
+
+
+def _without_new_axes(context: Context, index: Operand) -> tuple[Operand, list[int]]:
+    """The index without ``None``, and how many parts of it stand before each."""
+    given = _index_elements(context, index)
+    if not any(isinstance(part, NoneOperand) for part in given):
+        return index, []
+    kept: list[Operand] = []
+    added = []
+    for part in given:
+        if isinstance(part, NoneOperand):
+            added.append(len(kept))
+        else:
+            kept.append(part)
+    if any(isinstance(part, Static) and part.value is ... for part in kept):
+        raise Refusal(
+            "a new axis beside '...'",
+            found="None and ... in one index",
+            expected="one of them",
+            do="write the ':' that '...' stands for",
+            operand=1,
+        )
+    return TupleOperand(tuple(kept)), added
+
+
+def _with_new_axes(view: Value, axes: Sequence[Value | SliceOperand], added: list[int]) -> tuple[int, ...]:
+    assert isinstance(view.type, Array)
+    order: list[int] = []
+    kept = 0
+    for position in range(len(axes) + 1):
+        order += [-1] * added.count(position)
+        if position < len(axes) and isinstance(axes[position], SliceOperand):
+            order.append(kept)
+            kept += 1
+    return tuple(order)
 
 
 def set_item(context: Context, base: Operand, index: Operand, value: Operand) -> None:
-    """``base[index] = value``."""
+    """``base[index] = value``: of an element, of a slice, of a field."""
     if context.elements(base) is not None:
         raise Refusal(
             "assignment to an element of a tuple",
@@ -90,28 +208,20 @@ def set_item(context: Context, base: Operand, index: Operand, value: Operand) ->
             operand=0,
         )
     array = _array(context, base)
-    kind = array.type
-    assert isinstance(kind, Array)
-    if kind.readonly:
-        raise Refusal(
-            "assignment to a read-only array",
-            found=kind.name,
-            expected="a writable array",
-            do="write to an array that the kernel is given, or that it makes"
-            if kind.space == "const"
-            else "drop 'const' from its type in the signature, or write to another array",
-            operand=0,
-        )
-    indices = element_index(context, array, index, "assignment")
-    if not (isinstance(value, Value) and isinstance(value.type, Scalar)):
-        raise Refusal(
-            f"cannot store this in an array of {kind.dtype.name}",
-            found=describe(value),
-            expected=f"a number, stored as {kind.dtype.name}",
-            do="store one number in one element",
-            operand=2,
-        )
-    context.emit("store", none, array, *indices, context.cast(value, kind.dtype))
+    member = _member_index(array, index)
+    if member is not None:
+        store_member(context, array, member, value, 2)
+        return
+    check_writable(array)
+    axes = _axes(context, array, index)
+    if all(isinstance(axis, Value) for axis in axes):
+        store_element(context, array, _wrapped_all(context, array, axes), value)
+    else:
+        assign_array(context, _view(context, array, axes), value)
+
+
+def _wrapped_all(context: Context, array: Value, axes: Sequence[Value | SliceOperand]) -> list[Value]:
+    return [_wrapped(context, array, position, axis) for position, axis in enumerate(axes)]
 
 
 def element_index(context: Context, array: Value, index: Operand, what: str) -> list[Value]:
@@ -131,7 +241,7 @@ def element_index(context: Context, array: Value, index: Operand, what: str) -> 
             do="write a loop over the elements",
             operand=1,
         )
-    return [_wrapped(context, array, position, axis) for position, axis in enumerate(axes)]
+    return _wrapped_all(context, array, axes)
 
 
 def _array(context: Context, base: Operand) -> Value:

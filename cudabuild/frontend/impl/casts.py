@@ -9,9 +9,11 @@ import numpy
 
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl import times
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import Operand, Static, describe
-from cudabuild.types import Scalar, scalar_by_name
+from cudabuild.ir.ir import Value
+from cudabuild.types import Scalar, find_dtype, scalar_by_name
 from cudabuild.types.type import scalar_names
 
 __all__ = ["cast_to", "find_scalar_type", "scalar_type_of"]
@@ -32,7 +34,10 @@ def cast_to(context: Context, kind: Scalar, operands: Any) -> Operand:
             expected=f"{kind.name}(x)",
             do="convert one number",
         )
-    return context.cast(context.scalar(operands[0], f"the argument of {kind.name}", 1), kind)
+    (operand,) = operands
+    if isinstance(operand, Value) and (times.is_time(kind) or times.is_time(operand.type)):
+        return times.cast(context, operand, kind)
+    return context.cast(context.scalar(operand, f"the argument of {kind.name}", 1), kind)
 
 
 def _register(kind: Scalar, numpy_class: type) -> None:
@@ -48,7 +53,8 @@ for _class, _name in _NUMPY_SCALARS.items():
 
 
 def find_scalar_type(value: Any) -> Scalar | None:
-    """The type that ``float32``, ``np.float32``, ``np.dtype("f4")``, ``"float32"`` or ``float`` names, or None."""
+    """The type that ``float32``, ``np.float32``, ``np.dtype("f4")``, ``"float32"`` or ``float`` names, or None; a
+    dtype of records, texts or times too, and ``"datetime64[D]"`` or ``"S8"``."""
     if isinstance(value, Scalar):
         return value
     name = None
@@ -57,8 +63,14 @@ def find_scalar_type(value: Any) -> Scalar | None:
     elif isinstance(value, type):
         name = _PYTHON_SCALARS.get(value) or _NUMPY_SCALARS.get(value)
     elif isinstance(value, numpy.dtype):
-        name = value.name
-    return scalar_by_name(name) if name else None
+        return find_dtype(value)
+    kind = scalar_by_name(name) if name else None
+    if kind is None and name:
+        try:
+            return find_dtype(numpy.dtype(name))
+        except TypeError:
+            return None
+    return kind
 
 
 def scalar_type_of(operand: Operand) -> Scalar:

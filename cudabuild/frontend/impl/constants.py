@@ -10,7 +10,7 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import Operand, Static, describe
 from cudabuild.ir.ir import Instr
-from cudabuild.types import Array, scalar_by_name
+from cudabuild.types import Array, find_dtype
 
 __all__ = ["CONSTANT_MEMORY", "constant_array", "unreadable_array"]
 
@@ -21,8 +21,8 @@ CONSTANT_MEMORY = 64 * 1024
 def constant_array(context: Context, value: Any) -> Operand:
     """The NumPy array ``value`` as an array in constant memory; a compile-time object, of which a kernel can use the
     shape and type only, if its elements have no IR or there are more than constant memory holds."""
-    kind = scalar_by_name(value.dtype.name) if value.dtype.names is None else None
-    if kind is None or not value.dtype.isnative or value.nbytes > CONSTANT_MEMORY:
+    kind = find_dtype(value.dtype)
+    if kind is None or value.nbytes > CONSTANT_MEMORY:
         return Static(value)
     data = value.tobytes(order="C").hex()
     array = Array(kind, value.ndim, "C", readonly=True, space="const")

@@ -10,10 +10,10 @@ from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.folding import fold_binary, fold_compare, wrap_integer
-from cudabuild.frontend.objects import are_equal
+from cudabuild.frontend.impl import texts, times
 from cudabuild.frontend.operands import (
-    NoneOperand,
     Operand,
+    OptionalOperand,
     Static,
     TupleOperand,
     const_of,
@@ -53,6 +53,8 @@ def unary(context: Context, operator: str, operand: Operand) -> Operand:
         if is_const(value):
             return context.const(not const_of(value), bool_)
         return context.emit("inv", bool_, value)
+    if isinstance(operand, Value) and times.is_time(operand.type):
+        return times.unary(context, operator, operand)
     value = context.scalar(operand, f"the operand of '{operator}'", 0)
     assert isinstance(value.type, Scalar)
     kind = context.table.inverted(value.type) if operator == "~" else context.table.signed(value.type)
@@ -81,6 +83,8 @@ def binary(context: Context, operator: str, left: Operand, right: Operand) -> Op
     if operator not in ("@",):
         a = _number_operand(context, operator, left, right, 0)
         b = _number_operand(context, operator, left, right, 1)
+        if times.is_time(a.type) or times.is_time(b.type):
+            return times.binary(context, operator, a, b)
         if operator in _ARITHMETIC:
             return _arithmetic(context, operator, a, b)
         if operator in _BITWISE:
@@ -216,6 +220,8 @@ def logical(context: Context, operator: str, left: Operand, right: Operand) -> O
     first = context.truth(left)
     if is_const(first):
         return right if bool(const_of(first)) is (operator == "and") else left
+    if operator == "or" and isinstance(left, OptionalOperand):
+        left = left.value  # what is true is not None
     if isinstance(left, Value) and isinstance(right, Value):
         if isinstance(left.type, Boolean) and isinstance(right.type, Boolean):
             if is_const(right):
@@ -231,54 +237,18 @@ def logical(context: Context, operator: str, left: Operand, right: Operand) -> O
 
 def compare(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
     """One comparison of a chain."""
-    if operator in ("is", "is not"):
-        return _identity(context, operator, left, right)
-    if operator in ("in", "not in"):
-        raise Refusal(
-            f"'{operator}' is not supported in a kernel",
-            found=f"{describe(left)} {operator} {describe(right)}",
-            expected="== != < <= > >=, is None",
-            do="compare with each element: x == a or x == b",
-        )
-    if isinstance(left, Static) and isinstance(right, Static) and operator in ("==", "!="):
-        return context.const(are_equal(left.value, right.value) == (operator == "=="), bool_)
-    first, second = context.elements(left), context.elements(right)
-    if first is not None and second is not None and operator in ("==", "!="):
-        return _compare_tuples(context, operator, first, second)
-    if isinstance(left, NoneOperand) or isinstance(right, NoneOperand):
-        same = isinstance(left, NoneOperand) and isinstance(right, NoneOperand)
-        if operator in ("==", "!="):
-            return context.const(same == (operator == "=="), bool_)
+    from cudabuild.frontend.impl.comparison import compare_objects
+
+    special = compare_objects(context, operator, left, right)
+    if special is not None:
+        return special
+    if texts.is_text(left) or texts.is_text(right):
+        return texts.compare_texts(context, operator, left, right)
     a = _number_operand(context, operator, left, right, 0)
     b = _number_operand(context, operator, left, right, 1)
+    if times.is_time(a.type) or times.is_time(b.type):
+        return times.compare(context, operator, a, b)
     return compare_numbers(context, operator, a, b)
-
-
-def _identity(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
-    if isinstance(left, NoneOperand) or isinstance(right, NoneOperand):
-        same = isinstance(left, NoneOperand) and isinstance(right, NoneOperand)
-    elif isinstance(left, Static) and isinstance(right, Static):
-        same = are_equal(left.value, right.value)
-    else:
-        equal = "==" if operator == "is" else "!="
-        raise Refusal(
-            f"'{operator}' between numbers",
-            found=f"{describe(left)} {operator} {describe(right)}",
-            expected=f"'{equal}', or '{operator} None'",
-            do=f"write '{equal}'",
-        )
-    return context.const(same == (operator == "is"), bool_)
-
-
-def _compare_tuples(
-    context: Context, operator: str, first: tuple[Operand, ...], second: tuple[Operand, ...]
-) -> Operand:
-    if len(first) != len(second):
-        return context.const(operator == "!=", bool_)
-    result: Operand = context.const(True, bool_)
-    for a, b in zip(first, second, strict=True):
-        result = logical(context, "and", result, compare(context, "==", a, b))
-    return result if operator == "==" else unary(context, "not", result)
 
 
 def compare_numbers(context: Context, operator: str, a: Value, b: Value) -> Value:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudabuild.ir.cfg import reverse_postorder
+from cudabuild.ir.extents import extent_origin
 from cudabuild.ir.fold import fold
 from cudabuild.ir.ir import Block, Function, Instr, Value, replace_uses
 from cudabuild.ir.ops import Effect
@@ -171,16 +172,12 @@ def _rewrite(instr: Instr) -> bool:
 
 
 def _rewrite_dim(dim: Instr) -> bool:
-    """The extent of a view along an axis that it keeps is the base's extent."""
-    array = dim.operands[0]
-    if not isinstance(array, Instr) or array.op != "view":
+    """The extent of an array along an axis that it has of another one is that one's extent."""
+    origin = extent_origin(dim.operands[0], dim.attrs["axis"])
+    if not isinstance(origin, tuple) or origin[0] is dim.operands[0]:
         return False
-    kept = [position for position, letter in enumerate(array.attrs["axes"]) if letter != "i"]
-    position = kept[dim.attrs["axis"]]
-    if array.attrs["axes"][position] != "-":
-        return False
-    dim.operands = [array.operands[0]]
-    dim.attrs = {**dim.attrs, "axis": position}
+    dim.operands = [origin[0]]
+    dim.attrs = {**dim.attrs, "axis": origin[1]}
     return True
 
 
@@ -226,23 +223,13 @@ def _other_cast(cast: Instr) -> Value | None:
 
 
 def _other_dim(dim: Instr, array: Instr) -> Value | None:
-    if array.op in ("shared", "local", "constant"):
-        const = Instr(
-            dim.type, dim.location, "const", [], {"value": array.attrs["shape"][dim.attrs["axis"]]}, dim.block
-        )
+    origin = extent_origin(array, dim.attrs["axis"])
+    if isinstance(origin, int):
+        const = Instr(dim.type, dim.location, "const", [], {"value": origin}, dim.block)
         assert dim.block is not None
         dim.block.instructions.insert(dim.block.instructions.index(dim), const)
         return const
-    if array.op == "view":
-        at, kept = 1, 0
-        for letter in array.attrs["axes"]:
-            if letter != "i":
-                if kept == dim.attrs["axis"]:
-                    length = array.operands[at + 2] if letter == "s" else None
-                    return length if length is not None and length.type == dim.type else None
-                kept += 1
-            at += {"i": 1, "s": 3, "-": 0}[letter]
-    return None
+    return origin if isinstance(origin, Value) and origin.type == dim.type else None
 
 
 def _identity(instr: Instr) -> Value | None:

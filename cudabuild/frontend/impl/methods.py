@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods of arrays: those that make another view of the same memory, and ``fill``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+
+from cudabuild.errors import nearest_name
+from cudabuild.frontend.context import Context
+from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.impl import arrays
+from cudabuild.frontend.impl.assignment import assign_array, store_element
+from cudabuild.frontend.impl.casts import scalar_type_of
+from cudabuild.frontend.impl.elements import load_element
+from cudabuild.frontend.impl.operators import binary
+from cudabuild.frontend.operands import MethodOperand, NoneOperand, Operand, const_of, describe, is_const
+from cudabuild.ir.ir import Value
+from cudabuild.types import Array, Scalar, bool_, none, weak_int
+
+__all__ = ["call_method", "method"]
+
+Method = Callable[..., Operand]
+
+_METHODS: dict[str, Method] = {}
+
+
+def method(name: str) -> Callable[[Method], Method]:
+    """Registers the decorated function as the method ``name`` of arrays; it takes the context and the array first."""
+
+    def register(function: Method) -> Method:
+        _METHODS[name] = function
+        return function
+
+    return register
+
+
+def call_method(
+    context: Context, callee: MethodOperand, operands: Sequence[Operand], keywords: dict[str, Operand]
+) -> Operand:
+    """The call of an array's method."""
+    function = _METHODS[callee.name]
+    signature = inspect.signature(function)
+    try:
+        signature.bind(context, callee.base, *operands, **keywords)
+    except TypeError:
+        names = [name for name in signature.parameters if name not in ("context", "array")]
+        unknown = next((key for key in keywords if key not in names), None)
+        near = nearest_name(unknown, names) if unknown else None
+        raise Refusal(
+            f"wrong arguments for the method {callee.name}",
+            found=f"keyword {unknown!r}" if unknown else f"{len(operands) + len(keywords)} arguments",
+            expected=f".{callee.name}({', '.join(names)})",
+            do=f"did you mean {near!r}?" if near else "give the arguments that the method takes",
+        ) from None
+    return function(context, callee.base, *operands, **keywords)
+
+
+def _kind(array: Value) -> Array:
+    assert isinstance(array.type, Array)
+    return array.type
+
+
+@method("fill")
+def fill(context: Context, array: Value, value: Operand) -> Operand:
+    if _kind(array).ndim == 0:
+        store_element(context, array, [], value, 1)
+    else:
+        assign_array(context, array, value, 1)
+    return NoneOperand()
+
+
+@method("item")
+def item(context: Context, array: Value) -> Operand:
+    if _kind(array).ndim == 0:
+        return load_element(context, array, [])
+    raise Refusal(
+        "item() of an array with axes",
+        found=_kind(array).name,
+        expected="an array without axes",
+        do="index it: x[i]",
+        operand=0,
+    )
+
+
+@method("transpose")
+def transpose(context: Context, array: Value, *axes: Operand) -> Operand:
+    ndim = _kind(array).ndim
+    given = _flat(context, axes)
+    if not given or isinstance(given[0], NoneOperand):
+        return arrays.transposed(context, array, tuple(reversed(range(ndim))))
+    order = [const_of(axis) if is_const(axis) else None for axis in given]
+    known = [axis % ndim for axis in order if isinstance(axis, int) and -ndim <= axis < ndim]
+    if len(known) == len(order) and sorted(known) == list(range(ndim)):
+        return arrays.transposed(context, array, tuple(known))
+    raise Refusal(
+        "transpose with something else than the array's axes",
+        found=", ".join(map(describe, given)),
+        expected=f"the constants 0 to {ndim - 1}, each once" if ndim else "no axes",
+        do="write the axes as numbers, or leave them out to reverse them",
+        operand=1,
+    )
+
+
+def _flat(context: Context, operands: Sequence[Operand]) -> Sequence[Operand]:
+    """The arguments of ``f(a, b)`` and of ``f((a, b))``."""
+    if len(operands) == 1:
+        elements = context.elements(operands[0])
+        if elements is not None:
+            return elements
+    return operands
+
+
+@method("ravel")
+def ravel(context: Context, array: Value) -> Operand:
+    size = arrays.array_attribute(context, array, "size")
+    return _reshaped(context, array, [context.convert(size, weak_int)], _kind(array).dtype)
+
+
+@method("reshape")
+def reshape(context: Context, array: Value, *shape: Operand) -> Operand:
+    extents = [context.integer(extent, "an extent", 1) for extent in _flat(context, shape)]
+    unknown = [at for at, extent in enumerate(extents) if is_const(extent) and const_of(extent) == -1]
+    if len(unknown) > 1:
+        raise Refusal(
+            "reshape with more than one -1",
+            found=", ".join(map(describe, extents)),
+            expected="at most one extent that follows from the others",
+            do="write the other extents as numbers",
+            operand=1,
+        )
+    size = arrays.array_attribute(context, array, "size")
+    count: Operand = context.weak(1)
+    for at, extent in enumerate(extents):
+        if at not in unknown:
+            count = binary(context, "*", count, context.cast(extent, weak_int))
+    if unknown:
+        extents[unknown[0]] = context.convert(binary(context, "//", size, count), weak_int)
+        count = binary(context, "*", count, extents[unknown[0]])
+    _check_size(context, size, count)
+    return _reshaped(context, array, [context.cast(extent, weak_int) for extent in extents], _kind(array).dtype)
+
+
+def _check_size(context: Context, size: Operand, count: Operand) -> None:
+    """Refuses a shape that the elements do not fill, where that is known; under debug it is told."""
+    have, want = context.convert(size, weak_int), context.convert(count, weak_int)
+    if is_const(have) and is_const(want):
+        if const_of(have) != const_of(want):
+            raise Refusal(
+                "a shape that the elements do not fill",
+                found=f"{const_of(want)} elements for an array of {const_of(have)}",
+                expected=f"a shape of {const_of(have)} elements",
+                do="correct the extents, or write -1 for one of them",
+                operand=1,
+            )
+    elif context.calls.debug:
+        bad = context.emit("cmp", bool_, have, want, predicate="ne")
+        message = "cannot reshape the array: the elements do not fill the shape"
+        context.emit("raise", none, bad, exception="builtins:ValueError", message=message)
+
+
+def _reshaped(context: Context, array: Value, extents: Sequence[Value], dtype: Scalar) -> Value:
+    kind = _kind(array)
+    if kind.layout != "C":
+        raise Refusal(
+            "reshaping an array with gaps, or in Fortran order",
+            found=kind.name,
+            expected=f"an array in C order, such as {kind.with_(layout='C').name}",
+            do="declare the parameter in C order, or compute the indices",
+            operand=0,
+        )
+    result = kind.with_(ndim=len(extents), layout="C", dtype=dtype, packed=kind.packed)
+    return context.emit("reshape", result, array, *extents)
+
+
+@method("view")
+def view(context: Context, array: Value, dtype: Operand) -> Operand:
+    kind, wanted = _kind(array), scalar_type_of(dtype)
+    if wanted == kind.dtype:
+        return array
+    extents: list[Value] = [arrays.dim(context, array, axis) for axis in range(kind.ndim)]
+    if wanted.size != kind.dtype.size:
+        if not kind.ndim:
+            raise Refusal(
+                "a view of another size of an array without axes",
+                found=f"{kind.name} as {wanted.name}",
+                expected=f"a type of {kind.dtype.size} bytes",
+                do="view an array with axes",
+                operand=1,
+            )
+        size = binary(context, "*", extents[-1], context.weak(kind.dtype.size))
+        extents[-1] = context.convert(binary(context, "//", size, context.weak(wanted.size)), weak_int)
+    return _reshaped(context, array, extents, wanted)
