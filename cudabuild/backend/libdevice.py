@@ -22,7 +22,29 @@ from cudabuild.errors import ToolError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Libdevice", "find_digest", "find_libdevice"]
+__all__ = ["Libdevice", "find_digest", "find_libdevice", "function_name"]
+
+#: Functions that LLVM selects itself, exactly as libdevice defines them.
+_INTRINSICS = frozenset(("floor", "ceil", "trunc", "rint", "copysign", "fma", "sqrt"))
+
+#: float32 functions with an approximate twin, used under fastmath (as ``nvcc -use_fast_math`` does).
+_FAST = {
+    "sin": "fast_sinf", "cos": "fast_cosf", "tan": "fast_tanf", "exp": "fast_expf", "exp10": "fast_exp10f",
+    "log": "fast_logf", "log2": "fast_log2f", "log10": "fast_log10f", "pow": "fast_powf",
+}  # fmt: skip
+
+
+def function_name(function: str, type: str, *, fastmath: bool) -> str | None:
+    """The libdevice function that computes ``function`` of ``ir.ops.MATH``; None where LLVM has it itself.
+
+    ``type``: the LLVM type of its operands, ``float`` or ``double``.
+    """
+    if function in _INTRINSICS:
+        return None
+    if type != "float":
+        return f"__nv_{function}"
+    return f"__nv_{(_FAST.get(function) if fastmath else None) or function + 'f'}"
+
 
 _REFERENCE = re.compile(r"@([\w.]+)")
 _REFLECT = re.compile(r"call i32 @__nvvm_reflect\(ptr (@[\w.]+)\)")
@@ -46,6 +68,14 @@ class Libdevice:
         Raises:
             ToolError: the library has no function of that name.
         """
+        return "\n".join(self.collect(names, fastmath=fastmath).values())
+
+    def collect(self, names: Iterable[str], *, fastmath: bool = False) -> dict[str, str]:
+        """What :meth:`extract` joins, by name: definitions, and declarations of intrinsics.
+
+        Raises:
+            ToolError: the library has no function of that name.
+        """
         parts: dict[str, str] = {}
         waiting = sorted(names, reverse=True)
         while waiting:
@@ -56,7 +86,7 @@ class Libdevice:
                     self._memo[key] = self._read(name, fastmath)
                 parts[name], needs = self._memo[key]
                 waiting += reversed(needs)
-        return "\n".join(parts.values())
+        return parts
 
     def _read(self, name: str, fastmath: bool) -> tuple[str, tuple[str, ...]]:
         variable = self._library.variable(name)

@@ -12,6 +12,7 @@ from cudabuild.cpu.abi import CHECKS, TEXT_CONSTANTS
 from cudabuild.cpu.checked import CheckedDialect
 from cudabuild.cpu.dialect import HostDialect
 from cudabuild.cpu.faults import FAULT
+from cudabuild.cpu.libdevice import format_functions
 from cudabuild.cpu.loops import calls_itself, find_polls
 from cudabuild.cpu.objects import LOCK, HostKernel, HostObject, load_kernel
 from cudabuild.cpu.schedule import format_schedule
@@ -124,7 +125,8 @@ def emit_host_text(
         options=options,
     )
     faults = Template(FAULT).substitute(TEXT_CONSTANTS) if dialect.faults.sites else ""
-    return module.format_with(format_schedule(dialect.plan) + dialect.definitions + faults), dialect
+    functions = format_functions(module.libdevice) if module.libdevice else ""
+    return module.format_with(format_schedule(dialect.plan) + dialect.definitions + faults + functions), dialect
 
 
 def optimise_host_text(text: str, level: int = 3) -> str:

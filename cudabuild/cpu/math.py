@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ir.ops.MATH`` on the host: LLVM intrinsics where there is one, the C library's functions for the rest."""
+"""``ir.ops.MATH`` on the host: LLVM's intrinsics for what IEEE 754 defines to the bit, libdevice for the rest.
+
+Where libdevice is not installed, the rest is LLVM's intrinsics and the C library's functions: results then differ from
+a GPU's in their last bits.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudabuild.backend.libdevice import function_name
 from cudabuild.backend.text import Operand, float_literal
+from cudabuild.cpu.libdevice import find_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +36,10 @@ LIBRARY = frozenset((
 def emit_math(emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
     """Appends ``function`` of float or double operands; a second operand of ``ldexp`` and ``powi`` is an i32."""
     kind = operands[0].type
+    name = function_name(function, kind, fastmath=bool(emitter.options["fastmath"]))
+    if name is not None and find_function(name):
+        emitter.module.text.libdevice.add(name)
+        return emitter.text.call(kind, name, *operands)
     suffix = "f32" if kind == "float" else "f64"
     if function in _INTRINSICS:
         return emitter.text.call(kind, f"llvm.{function}.{suffix}", *operands, flags=emitter.fast)

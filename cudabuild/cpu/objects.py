@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudabuild import config
 from cudabuild.backend import llvm
+from cudabuild.backend.libdevice import find_digest
 from cudabuild.cpu.library import library_symbols
 from cudabuild.cpu.printing import print_symbols
 from cudabuild.cpu.store import INDEX_WIDTH, host_image, host_target
@@ -135,7 +136,9 @@ def find_object(
 
     options = definition.options
     fingerprint = compute_fingerprint(definition, signature, options)
-    tools = {**_toolchain(), "checks": " ".join(sorted(checks)), "places": _places(definition, fingerprint)}
+    # libdevice even for a kernel that calls no function of it: that is known only once it has been compiled
+    tools = {**_toolchain(), "libdevice": find_digest() or "none", "checks": " ".join(sorted(checks))}
+    tools["places"] = _places(definition, fingerprint)
     target = _HostTarget(host_target())
 
     def make_image() -> KernelImage:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from operations import Kernel, make_ptx
 
@@ -83,6 +85,17 @@ def test_fastmath_swaps_functions_for_approximations(function: str, instruction:
 def test_float32_functions_use_no_float64() -> None:
     """But for the reduction of large arguments, which is libdevice's own."""
     assert {f for f in MATH if "f64" in make_ptx(math_kernel(f), level=1)} == {"sin", "cos", "tan"}
+
+
+@pytest.mark.parametrize("kind", [float32, float64])
+def test_nothing_in_libdevice_is_contracted(kind: object) -> None:
+    """Neither by LLVM (its operations carry no flags) nor by the assembler (``.rn`` forbids it)."""
+    rounded = 0
+    for function in MATH:
+        ptx = make_ptx(math_kernel(function, kind))
+        assert not re.search(r"\b(?:add|sub|mul)(?:\.ftz)?\.f(?:32|64)", ptx), function
+        rounded += len(re.findall(r"\b(?:add|sub|mul)\.rn\.f(?:32|64)", ptx))
+    assert rounded > 50
 
 
 def test_division_is_exact_unless_fast() -> None:
