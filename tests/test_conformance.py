@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance harness: its data, its counting, and what it makes of bad children."""
+"""The conformance harness: its data, its counting, what it makes of bad children; and the quick shard of the suite."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +13,8 @@ import children
 import pytest
 import scores
 import suite
+
+HERE = Path(__file__).resolve().parent / "conformance"
 
 # A suite of our own, with a function made by exec, a test that ends its process, one that hangs, and a broken file.
 FAKE = {
@@ -157,3 +162,31 @@ def test_reasons_are_ranked() -> None:
 def test_unknown_items_have_no_class() -> None:
     with pytest.raises(KeyError):
         suite.classify("cudapy/test_nothing_of_the_kind.py::test_x")
+
+
+# the suite itself
+
+
+def test_quick_shard() -> None:
+    command = [sys.executable, str(HERE / "run.py"), "--device", "cpu", "--shard", "quick"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    if done.returncode == 3:
+        pytest.skip(f"no suite to run: {done.stdout.strip()}")
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+
+
+def test_no_index_is_told(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(HERE / "run.py"),
+        "--device",
+        "cpu",
+        "-k",
+        "test_boolean",
+        "--scratch",
+        str(tmp_path),
+    ]
+    environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert done.returncode == 3
+    assert done.stdout.startswith("pip cannot download numba-cuda 0.30.4: ")
