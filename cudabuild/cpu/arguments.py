@@ -14,7 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from cudabuild.cpu.store import INDEX_WIDTH
 from cudabuild.errors import LaunchError
-from cudabuild.types import Array, Boolean, DateTime, Float, Integer, Record, Scalar, TimeDelta, Tuple, as_dtype
+from cudabuild.types import (
+    Array,
+    Boolean,
+    BrainFloat,
+    Complex,
+    DateTime,
+    Float,
+    Integer,
+    Record,
+    Scalar,
+    TimeDelta,
+    Tuple,
+    as_dtype,
+)
+from cudabuild.types.brain import brain_bits
 from cudabuild.types.layout import block_size, check_extents, parameter_fields
 
 if TYPE_CHECKING:
@@ -114,6 +128,8 @@ def _tuple_reader(kind: Tuple, where: str, written: bool) -> Callable[[Any, list
 
 
 def _scalar_reader(kind: Scalar, where: str) -> Callable[[Any, list[Any], Packed], None]:
+    if isinstance(kind, Complex):
+        return _complex_reader(kind, where)
     if isinstance(kind, Boolean):
         convert: Callable[[Any], Any] = _truth
     elif isinstance(kind, (DateTime, TimeDelta)):
@@ -141,6 +157,18 @@ def _time(kind: Scalar) -> Callable[[Any], int]:
     return convert
 
 
+def _complex_reader(kind: Complex, where: str) -> Callable[[Any, list[Any], Packed], None]:
+    convert = _floating(kind.part)
+
+    def read(arg: Any, values: list[Any], packed: Packed) -> None:
+        try:
+            values += [convert(arg.real), convert(arg.imag)]
+        except (AttributeError, TypeError, ValueError):
+            raise _mismatch(where, _describe(arg), kind.name) from None
+
+    return read
+
+
 def _truth(arg: Any) -> bool:
     if getattr(arg, "shape", ()) != ():
         raise TypeError
@@ -166,6 +194,8 @@ def _is_numpy_bool(arg: Any) -> bool:
 
 def _floating(kind: Scalar) -> Callable[[Any], float]:
     assert isinstance(kind, Float)
+    if isinstance(kind, BrainFloat):
+        return _brain
     code = {16: "=e", 32: "=f", 64: "=d"}[kind.bits]
 
     def convert(arg: Any) -> float:
@@ -179,6 +209,12 @@ def _floating(kind: Scalar) -> Callable[[Any], float]:
         return number
 
     return convert
+
+
+def _brain(arg: Any) -> int:
+    if isinstance(arg, (str, bytes)) or getattr(arg, "shape", ()) != ():
+        raise TypeError
+    return brain_bits(arg)
 
 
 def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list[Any], Packed], None]:

@@ -26,7 +26,7 @@ __all__ = ["PRINT", "emit_print", "print_symbols"]
 #: The symbol that compiled code calls: ``void (const char *text, const void *slots)``.
 PRINT = "cudabuild.print"
 
-_FORMATS = {"%lld": "q", "%llu": "Q", "%f": "d", "%s": "q"}
+_FORMATS = {"%lld": "q", "%llu": "Q", "%f": "d", "%+f": "d", "%s": "q"}
 
 
 def emit_print(emitter: FunctionEmitter, text: str, values: Sequence[Operand]) -> None:
@@ -56,7 +56,7 @@ def _plain(text: str) -> str:
 def _spell(kind: str, value: float) -> str:
     if kind == "%s":
         return str(bool(value))
-    return f"{value:f}" if kind == "%f" else str(value)
+    return str(value) if kind in ("%lld", "%llu") else kind % value
 
 
 _callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)(_write)

@@ -23,6 +23,7 @@ from cudabuild.frontend.operands import (
     SliceOperand,
     Static,
     TupleOperand,
+    const_of,
     describe,
     is_const,
 )
@@ -31,6 +32,7 @@ from cudabuild.ir.ir import Block, Builder, Instr, Value
 from cudabuild.types import (
     Array,
     Boolean,
+    Complex,
     DateTime,
     Integer,
     NoneType,
@@ -39,6 +41,7 @@ from cudabuild.types import (
     Tuple,
     Type,
     bool_,
+    weak_complex,
     weak_int,
 )
 from cudabuild.types.named import EnumMember
@@ -104,8 +107,10 @@ class Context:
     def const(self, value: Any, kind: Type) -> Instr:
         return self.builder.const(value, kind)
 
-    def weak(self, value: int | float | bool) -> Instr:
+    def weak(self, value: int | float | bool | complex) -> Instr:
         """A Python number as a constant operand."""
+        if isinstance(value, complex):
+            return self.const(value, weak_complex)
         if isinstance(value, bool):
             return self.const(value, bool_)
         return self.const(value, weak_int if isinstance(value, int) else self.table.python_float)
@@ -115,6 +120,8 @@ class Context:
         if value.type == kind:
             return value
         if isinstance(kind, Scalar) and isinstance(value.type, Scalar):
+            if isinstance(kind, Complex) or isinstance(value.type, Complex):
+                return self._cast_complex(value, kind)
             if is_const(value):
                 assert isinstance(value, Instr)
                 folded = fold_cast(value.attrs["value"], value.type, kind)
@@ -130,6 +137,39 @@ class Context:
             ]
             return self.emit("tuple", kind, *elements)
         raise AssertionError(f"cast from {value.type} to {kind}")
+
+    def parts(self, value: Value) -> tuple[Value, Value]:
+        """Real and imaginary part of a complex number."""
+        kind = value.type
+        assert isinstance(kind, Complex)
+        if is_const(value):
+            assert isinstance(value, Instr)
+            number = value.attrs["value"]
+            return self.const(number.real, kind.part), self.const(number.imag, kind.part)
+        if isinstance(value, Instr) and value.op == "complex":
+            real, imag = value.operands
+            return real, imag
+        return self.emit("part", kind.part, value, index=0), self.emit("part", kind.part, value, index=1)
+
+    def _cast_complex(self, value: Value, kind: Scalar) -> Value:
+        source = value.type
+        if isinstance(kind, Complex):
+            real, imag = self.parts(value) if isinstance(source, Complex) else (value, self.const(0.0, kind.part))
+            real, imag = self.cast(real, kind.part), self.cast(imag, kind.part)
+            if is_const(real) and is_const(imag):
+                return self.const(complex(const_of(real), const_of(imag)), kind)
+            return self.emit("complex", kind, real, imag)
+        if isinstance(kind, Boolean):
+            if is_const(value):
+                return self.const(bool(const_of(value)), kind)
+            parts = [self.cast(part, kind) for part in self.parts(value)]
+            return self.emit("or", kind, *parts)
+        raise Refusal(
+            "a complex number where a real one is needed",
+            found=describe(value),
+            expected=f"a number that {kind.name} holds",
+            do="take z.real, z.imag or abs(z)",
+        )
 
     def materialise(self, operand: Operand) -> Value:
         """Run-time data for ``operand``, or a Refusal where it has none."""

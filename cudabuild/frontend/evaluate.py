@@ -13,7 +13,7 @@ from cudabuild.fingerprint.values import find_function
 from cudabuild.frontend import objects
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
-from cudabuild.frontend.impl import arrays, constants, methods, operators, threads, times
+from cudabuild.frontend.impl import arrays, complex_numbers, constants, methods, operators, threads, times
 from cudabuild.frontend.impl.casts import cast_to
 from cudabuild.frontend.impl.registry import find_rule, supported_members
 from cudabuild.frontend.iteration import ITERATION
@@ -36,7 +36,7 @@ from cudabuild.frontend.operands import (
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Value
 from cudabuild.lang.name import Dim3, KernelName
-from cudabuild.types import Array, Scalar, bool_, none, scalar_by_name, uint64
+from cudabuild.types import Array, Boolean, Complex, Float, Integer, Scalar, bool_, none, scalar_by_name, uint64
 
 __all__ = ["FreeNames", "evaluate", "operand_of_object"]
 
@@ -81,6 +81,8 @@ def operand_of_object(context: Context, value: Any) -> Operand:
         return context.const(value.item(), kind)
     if isinstance(value, bool):
         return context.weak(value)
+    if isinstance(value, complex):
+        return context.weak(complex.__pos__(value))
     if isinstance(value, float):
         return context.weak(float.__pos__(value))  # a plain float, and no code of a derived class
     if isinstance(value, int):
@@ -101,13 +103,6 @@ def operand_of_object(context: Context, value: Any) -> Operand:
         return threads.special_register(context, value.name)
     if type(value).__name__ == "ndarray":
         return constants.constant_array(context, value)
-    if isinstance(value, complex):
-        raise Refusal(
-            "complex numbers are not supported in a kernel",
-            found=repr(value),
-            expected="real numbers",
-            do="keep real and imaginary parts in two variables",
-        )
     return Static(value)
 
 
@@ -197,6 +192,8 @@ def _attribute(context: Context, instr: HirInstr, operands: list[Any], free: Fre
     base, name = operands[0], instr.attrs["name"]
     if isinstance(base, Value) and isinstance(base.type, Array):
         return arrays.array_attribute(context, base, name)
+    if isinstance(base, Value) and isinstance(base.type, (Boolean, Integer, Float, Complex)):
+        return complex_numbers.number_attribute(context, base, name)
     if isinstance(base, Static):
         if isinstance(base.value, Dim3):
             return _dim3(context, base.value, name)
@@ -342,6 +339,8 @@ def _call(context: Context, instr: HirInstr, operands: list[Any], free: FreeName
 
 def call(context: Context, callee: Operand, arguments: list[Operand], keywords: dict[str, Operand]) -> Operand:
     """A call of whatever ``callee`` is: a name with a rule, a type, a method, or a function to be compiled."""
+    if isinstance(callee, MethodOperand) and isinstance(callee.base, Value) and not isinstance(callee.base.type, Array):
+        return complex_numbers.call_method(context, callee.base, callee.name, [*arguments, *keywords.values()])
     if isinstance(callee, MethodOperand):
         return methods.call_method(context, callee, arguments, keywords)
     if isinstance(callee, ClosureOperand):
@@ -400,7 +399,9 @@ def _refuse_call(value: Any) -> Refusal:
             do=f"write cuda.{value.name} without a call",
             operand=0,
         )
-    home = {"math": "math", "numpy": "numpy", "builtins": "builtins"}.get(str(module).split(".", maxsplit=1)[0])
+    home = {"math": "math", "cmath": "cmath", "numpy": "numpy", "builtins": "builtins"}.get(
+        str(module).split(".", maxsplit=1)[0]
+    )
     if home is not None:
         import importlib
 

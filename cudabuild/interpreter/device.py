@@ -14,7 +14,7 @@ from cudabuild.interpreter.reach import find_names, is_meeting
 from cudabuild.interpreter.schedule import Schedule
 from cudabuild.interpreter.thread import Block, Thread, element_type
 from cudabuild.lang.name import interpreter
-from cudabuild.types import Array, Boolean, Tuple, WeakFloat, WeakInteger
+from cudabuild.types import Array, Boolean, Tuple, WeakComplex, WeakFloat, WeakInteger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,6 +138,8 @@ def convert(kind: Type, value: Any) -> Any:
         return int(value)
     if isinstance(kind, WeakFloat):
         return float(value)
+    if isinstance(kind, WeakComplex):
+        return complex(value)
     if isinstance(kind, Boolean):
         return np.bool_(value)
     return np.asarray(value).astype(element_type(kind))[()]

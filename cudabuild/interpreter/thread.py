@@ -30,7 +30,11 @@ _GARBAGE = b"\xcd"
 def element_type(dtype: Any) -> Any:
     """The NumPy type that a kernel names: ``float32`` of this package, ``numpy.float32``, ``bool`` …"""
     name = getattr(dtype, "name", None)
-    plain = {"bool_": "bool", "int": "int64", "float": "float64"}.get(name, name) if isinstance(name, str) else dtype
+    plain = (
+        {"bool_": "bool", "int": "int64", "float": "float64", "complex": "complex128"}.get(name, name)
+        if isinstance(name, str)
+        else dtype
+    )
     return np.dtype(plain)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from cudabuild.ir.ir import Instr
 from cudabuild.types import Boolean, BrainFloat, Complex, Float, Integer, Scalar
+from cudabuild.types.brain import round_brain
 
 __all__ = ["fold", "fold_cast", "round_float", "wrap_integer"]
 
@@ -82,25 +83,12 @@ def round_float(value: float, kind: Float) -> float:
     if kind.bits == 64:
         return float(value)
     if isinstance(kind, BrainFloat):
-        return _round_brain(float(value))
+        return round_brain(float(value))
     code = "f" if kind.bits == 32 else "e"
     try:
         return float(struct.unpack(code, struct.pack(code, value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
-
-
-def _round_brain(value: float) -> float:
-    """To the nearest bfloat16, ties to even."""
-    if not math.isfinite(value):
-        return value
-    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
-    exponent = (bits >> 52 & 0x7FF) - 1023
-    unit = math.ldexp(1.0, max(exponent, -126) - 7)  # the distance of bfloat16s there
-    rounded = round(value / unit) * unit  # exact: a power of two, and whole numbers of at most 9 bits
-    if abs(rounded) >= 2.0**128:
-        return math.copysign(math.inf, value)
-    return math.copysign(rounded, value)
 
 
 def fold_cast(value: Any, source: Scalar, target: Scalar) -> Any:

@@ -14,7 +14,10 @@ from cudabuild.errors import LaunchError
 from cudabuild.types import (
     Array,
     Tuple,
+    bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -27,6 +30,7 @@ from cudabuild.types import (
     uint16,
     uint32,
     uint64,
+    weak_complex,
     weak_float,
     weak_int,
 )
@@ -70,12 +74,15 @@ class Argument:
 
 
 def typestr_of(scalar: Scalar) -> str:
-    """The array interfaces' spelling of an element type: ``<f4``."""
+    """The array interfaces' spelling of an element type: ``<f4``; of a bfloat16 the one that ml_dtypes gives."""
+    if scalar == bfloat16:
+        return "<V2"
     return f"{'|' if scalar.size == 1 else '<'}{scalar.name[0]}{scalar.size}"
 
 
 _ELEMENTS = (
-    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64,
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
+    complex64, complex128,
 )  # fmt: skip
 #: typestr -> element type; a byte order on a single byte says nothing.
 _TYPESTRS: dict[str, Scalar] = {typestr_of(scalar): scalar for scalar in _ELEMENTS}
@@ -108,7 +115,7 @@ def read_argument(value: Any) -> Argument:
 def find_reader(value: Any) -> str:
     """Which reader takes ``value``; ``unknown`` if none does."""
     kind = type(value)
-    if kind is float or kind is int or kind is bool:
+    if kind is float or kind is int or kind is bool or kind is complex:
         return "scalar"
     loaded = sys.modules.get
     own = loaded("cudabuild.runtime.device_array")
@@ -126,7 +133,7 @@ def find_reader(value: Any) -> str:
             return "scalar"
         # Page-locked memory that the GPU reads in place (runtime/mapped.py).
         return "interface" if kind is not numpy.ndarray and hasattr(value, "__cuda_array_interface__") else "host"
-    if isinstance(value, (float, int)):
+    if isinstance(value, (float, int, complex)):
         return "scalar"
     if isinstance(value, tuple):
         return "tuple"
@@ -144,6 +151,8 @@ def _read_scalar(value: Any) -> Argument:
         return Argument("scalar", value, scalar)
     if isinstance(value, bool):
         return Argument("scalar", value, bool_)
+    if isinstance(value, complex):
+        return Argument("scalar", value, weak_complex)
     return Argument("scalar", value, weak_float if isinstance(value, float) else weak_int)
 
 

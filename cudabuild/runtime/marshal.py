@@ -31,7 +31,8 @@ slot that an exception loses is garbage, not a leak.
 from __future__ import annotations
 
 from cudabuild.runtime.arguments import typestr_of
-from cudabuild.types import Array, Boolean, Float, Integer, Tuple, WeakInteger
+from cudabuild.types import Array, Boolean, BrainFloat, Complex, Float, Integer, Tuple, WeakInteger
+from cudabuild.types.brain import brain_bits
 from cudabuild.types.layout import LARGEST_EXTENT, block_size
 
 TYPE_CHECKING = False
@@ -144,8 +145,11 @@ def block_values(
             values.append(argument.shape[field.axis])
         elif field.part == "stride":
             values.append(argument.strides[field.axis] if argument.shape[field.axis] > 1 else 0)
-        else:
+        elif field.part == "value":
             values.append(_scalar_value(kind, argument.value))
+        else:
+            assert isinstance(kind, Complex)
+            values.append(_scalar_value(kind.part, getattr(argument.value, field.part)))
     return values
 
 
@@ -159,6 +163,8 @@ def _scalar_value(kind: Type, value: Any) -> Any:
     if isinstance(kind, Integer):
         return int(value)
     assert isinstance(kind, Float)
+    if isinstance(kind, BrainFloat):
+        return brain_bits(value)
     try:
         number = float(value)
     except OverflowError:  # a Python int beyond float64
@@ -216,6 +222,11 @@ class _Writer:
                 self.read(element, value, names[index], (*path, index))
         elif isinstance(kind, Array):
             self._read_array(kind, argument, name, path)
+        elif isinstance(kind, Complex):
+            for part in ("real", "imag"):
+                self._give(path, part, 0, f"{name}.{part}")
+        elif isinstance(kind, BrainFloat):
+            self._give(path, "value", 0, f"{self.constant(brain_bits)}({name})")
         else:
             self._give(path, "value", 0, name)
             if isinstance(kind, WeakInteger):

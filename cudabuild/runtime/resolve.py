@@ -6,10 +6,10 @@ Every argument of a candidate gets a cost; the least *(worst argument, sum)* win
 ====  =================================================================================================
 0     the argument's own type
 1     a Python number for a typed parameter of its kind; an array for ``const``; one that lies in both orders for F
-2     a Python int for a float parameter; an array without gaps for strides
+2     a Python int for a float parameter, a Python int or float for a complex one; an array without gaps for strides
 3     a NumPy scalar of the same kind, wider parameter; ``bool`` for an integer
 4     a NumPy scalar of the same kind, narrower parameter; an integer must fit
-5     a NumPy integer or a ``bool`` for a float parameter
+5     a NumPy integer or a ``bool`` for a float parameter, a real NumPy scalar or a ``bool`` for a complex one
 ====  =================================================================================================
 
 An array's element type and number of axes never convert.
@@ -21,10 +21,11 @@ from cudabuild.errors import LaunchError
 from cudabuild.types import (
     Array,
     Boolean,
+    Complex,
     Float,
     Integer,
-    Scalar,
     Tuple,
+    WeakComplex,
     WeakFloat,
     WeakInteger,
     format_signature,
@@ -152,7 +153,13 @@ def _cost_of_scalar(parameter: Type, found: Type) -> int | None:
             return 2
         if isinstance(found, Float):
             return 3 if parameter.bits >= found.bits else 4
-        return 5 if isinstance(found, Scalar) else None
+        return 5 if isinstance(found, (Integer, Boolean)) else None
+    if isinstance(parameter, Complex):
+        if isinstance(found, Complex):
+            return 1 if isinstance(found, WeakComplex) else 3 if parameter.bits >= found.bits else 4
+        if isinstance(found, (WeakFloat, WeakInteger)):
+            return 2
+        return 5 if isinstance(found, (Float, Integer, Boolean)) else None
     if isinstance(parameter, Integer):
         if isinstance(found, WeakInteger):
             return 1
@@ -168,7 +175,7 @@ def _describe(argument: Argument) -> str:
     found = argument.type
     if argument.reader == "scalar":
         kind = type(argument.value).__name__
-        return f"a Python {kind}" if found.name in ("int", "float") or kind == "bool" else f"a NumPy {found}"
+        return f"a Python {kind}" if found.name in ("int", "float", "complex") or kind == "bool" else f"a NumPy {found}"
     return str(found)
 
 

@@ -1,6 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typing and lowering rules by topic; importing this package fills the registry."""
 
-from cudabuild.frontend.impl import bits, builtins, casts, constants, math_functions, memory, printing, threads, warp
+from cudabuild.frontend.impl import (
+    bits,
+    builtins,
+    casts,
+    cmath_functions,
+    constants,
+    math_functions,
+    memory,
+    printing,
+    threads,
+    warp,
+)
 
-__all__ = ["bits", "builtins", "casts", "constants", "math_functions", "memory", "printing", "threads", "warp"]
+__all__ = [
+    "bits",
+    "builtins",
+    "casts",
+    "cmath_functions",
+    "constants",
+    "math_functions",
+    "memory",
+    "printing",
+    "threads",
+    "warp",
+]

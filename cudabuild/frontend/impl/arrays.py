@@ -26,7 +26,7 @@ from cudabuild.frontend.operands import (
 )
 from cudabuild.frontend.promotion import join_types
 from cudabuild.ir.ir import Instr, Value
-from cudabuild.types import Array, Boolean, Integer, Member, Record, Scalar, bool_, none, weak_int
+from cudabuild.types import Array, Boolean, Complex, Integer, Member, Record, Scalar, bool_, none, weak_int
 
 __all__ = [
     "METHODS",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _TUPLE_INDEX = "tuple index out of range"
-_ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "T")
+_ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "T", "real", "imag")
 #: Names of an array's methods; ``methods.py`` has their rules.
 METHODS = ("fill", "reshape", "ravel", "transpose", "view", "item")
 
@@ -74,6 +74,12 @@ def array_attribute(context: Context, array: Value, name: str) -> Operand:
         return Static(kind.dtype)
     if isinstance(kind.dtype, Record):
         return read_member(context, array, find_member(array, name))
+    if name in ("real", "imag") and isinstance(kind.dtype, Complex):
+        part = kind.dtype.part
+        parts = Array(part, kind.ndim, "A", kind.readonly, kind.space)
+        return context.emit("field", parts, array, offset=part.size if name == "imag" else 0)
+    if name == "real":
+        return array
     near = nearest_name(name, _ATTRIBUTES)
     raise Refusal(
         f"an array has no attribute {name!r} in a kernel",

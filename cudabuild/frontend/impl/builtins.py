@@ -7,7 +7,7 @@ import builtins
 
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
-from cudabuild.frontend.impl import operators
+from cudabuild.frontend.impl import complex_numbers, operators
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import (
     IteratorOperand,
@@ -71,6 +71,8 @@ def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
         assert isinstance(value.type, Scalar)
         kind = context.table.extreme(result.type, value.type)
         a, b = context.cast(result, kind), context.cast(value, kind)
+        if complex_numbers.is_complex(a):
+            complex_numbers.compare(context, "<" if op == "min" else ">", b, a)  # which refuses it
         if is_const(a) and is_const(b):
             result = context.const((builtins.min if op == "min" else builtins.max)(const_of(a), const_of(b)), kind)
         elif isinstance(kind, Integer):

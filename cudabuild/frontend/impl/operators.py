@@ -10,7 +10,7 @@ from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.folding import fold_binary, fold_compare, wrap_integer
-from cudabuild.frontend.impl import texts, times
+from cudabuild.frontend.impl import complex_numbers, texts, times
 from cudabuild.frontend.operands import (
     Operand,
     OptionalOperand,
@@ -65,6 +65,10 @@ def unary(context: Context, operator: str, operand: Operand) -> Operand:
     value = context.cast(value, kind)
     if operator == "+":
         return value
+    if complex_numbers.is_complex(value):
+        if operator == "-":
+            return complex_numbers.negate(context, value)
+        return complex_numbers.binary(context, operator, value, value)  # which refuses it
     if isinstance(kind, Boolean):
         return unary(context, "not", value)
     if is_const(value):
@@ -85,6 +89,9 @@ def binary(context: Context, operator: str, left: Operand, right: Operand) -> Op
         b = _number_operand(context, operator, left, right, 1)
         if times.is_time(a.type) or times.is_time(b.type):
             return times.binary(context, operator, a, b)
+        if complex_numbers.is_complex(a, b):
+            compute = complex_numbers.power if operator == "**" else complex_numbers.binary
+            return compute(context, operator, a, b)
         if operator in _ARITHMETIC:
             return _arithmetic(context, operator, a, b)
         if operator in _BITWISE:
@@ -253,6 +260,8 @@ def compare(context: Context, operator: str, left: Operand, right: Operand) -> O
 
 def compare_numbers(context: Context, operator: str, a: Value, b: Value) -> Value:
     """Exact for every pair of types: neither side is narrowed to be compared."""
+    if complex_numbers.is_complex(a, b):
+        return complex_numbers.compare(context, operator, a, b)
     if is_const(a) and is_const(b):
         return context.const(fold_compare(operator, const_of(a), const_of(b)), bool_)
     if isinstance(a.type, Boolean) and isinstance(b.type, Boolean):

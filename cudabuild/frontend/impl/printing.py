@@ -17,7 +17,7 @@ from cudabuild.frontend.operands import NoneOperand, Operand, Static, const_of, 
 from cudabuild.ir.ir import Value
 from cudabuild.ir.printing import placeholder_of
 from cudabuild.lang.name import Dim3
-from cudabuild.types import Boolean, Float, Integer, Scalar, float64, int64, none, uint64
+from cudabuild.types import Boolean, Complex, Float, Integer, Scalar, float64, int64, none, uint64
 
 __all__: list[str] = []
 
@@ -90,6 +90,9 @@ def _format_scalar(context: Context, value: Value, operands: list[Value]) -> str
     kind = value.type
     if is_const(value) and isinstance(kind, (Boolean, Integer)):
         return str(const_of(value))
+    if isinstance(kind, Complex):
+        operands += [context.cast(part, float64) for part in context.parts(value)]
+        return "(%f%+fj)"
     if isinstance(kind, Integer):
         wide: Scalar = int64 if kind.signed else uint64
     elif isinstance(kind, Float):
