@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
+import stat
+import sys
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from cudabuild.errors import Location, SourceError
 
-__all__ = ["FunctionSource", "as_function", "get_source"]
+__all__ = ["FunctionSource", "as_function", "get_source", "register_source"]
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,27 @@ def as_function(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef:
     return made
 
 
-#: file -> (lines, functions by (first line, name)); an entry is replaced when the text read for the file differs.
-_parsed: dict[str, tuple[tuple[str, ...], dict[tuple[int, str], ast.FunctionDef]]] = {}
+#: (file name, the namespace that its functions live in) -> the namespace and the text, as ``source=`` gave it.
+_registered: dict[tuple[str, int], tuple[dict[str, Any], tuple[str, ...]]] = {}
+
+#: file -> (lines, syntax trees of its functions); an entry is replaced when the text read for the file differs.
+_parsed: dict[str, tuple[tuple[str, ...], _Trees]] = {}
+
+
+def register_source(function: FunctionType, text: str) -> None:
+    """Notes the text that a function, and others of the same namespace and file name, were compiled from.
+
+    Args:
+        function: one that ``exec`` made, say.
+        text: the whole text that was given to ``exec`` or ``compile``, not the function's part of it.
+    """
+    namespace = function.__globals__
+    lines = tuple(text.splitlines())
+    _registered[function.__code__.co_filename, id(namespace)] = (namespace, lines)
 
 
 def get_source(function: Any) -> FunctionSource:
-    """The source of a Python function.
+    """The source of a Python function or lambda.
 
     Raises:
         SourceError: it is not a plain function, or its text cannot be had or does not hold it.
@@ -74,19 +92,20 @@ def get_source(function: Any) -> FunctionSource:
     if not isinstance(function, FunctionType):
         raise SourceError(f"{function!r} is not a Python function: expected a plain 'def'")
     code = function.__code__
-    linecache.checkcache(code.co_filename)  # a reloaded module's text is not the one that linecache read first
-    lines = tuple(line.rstrip("\r\n") for line in linecache.getlines(code.co_filename, function.__globals__))
+    lines = _read_lines(function)
     if not lines:
         raise SourceError(
             f"the source text of {function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) cannot be had; "
-            "a kernel is compiled from its text: define it in a file, or in an IPython cell"
+            "a kernel is compiled from its text: define it in a file or an IPython cell, or give the text that "
+            "exec ran: kernel(…, source=text)"
         )
     known = _parsed.get(code.co_filename)
     if known is None or known[0] != lines:
-        known = _parsed[code.co_filename] = (lines, _functions("\n".join(lines), code.co_filename))
-    tree = known[1].get((code.co_firstlineno, code.co_name))
+        known = _parsed[code.co_filename] = (lines, _Trees("\n".join(lines), code.co_filename))
+    is_lambda = code.co_name == "<lambda>"
+    tree = known[1].find_lambda(code) if is_lambda else known[1].functions.get((code.co_firstlineno, code.co_name))
     if tree is None:
-        what = "lambda" if code.co_name == "<lambda>" else f"'def {code.co_name}'"
+        what = "lambda" if is_lambda else f"'def {code.co_name}'"
         raise SourceError(
             f"{code.co_filename}:{code.co_firstlineno} holds no {what} that can be compiled; "
             "the file may have changed since it was imported, or the function was not written as a plain 'def'"
@@ -94,15 +113,90 @@ def get_source(function: Any) -> FunctionSource:
     return FunctionSource(code.co_filename, lines, tree)
 
 
-def _functions(text: str, file: str) -> dict[tuple[int, str], ast.FunctionDef]:
-    """Every ``def`` by the line that its code object calls first (that of its first decorator) and its name."""
+def _read_lines(function: FunctionType) -> tuple[str, ...]:
+    """The lines of the text that a function is in; none where they cannot be had."""
+    file, namespace = function.__code__.co_filename, function.__globals__
+    registered = _registered.get((file, id(namespace)))
+    if registered is not None:
+        return registered[1]
+    linecache.checkcache(file)  # a reloaded module's text is not the one that linecache read first
+    lines = linecache.getlines(file, namespace)
+    if lines:
+        return tuple(line.rstrip("\r\n") for line in lines)
+    main = sys.modules.get("__main__")
+    if main is None or namespace is not main.__dict__:
+        return ()
+    if file == "<string>":
+        return tuple(_command().splitlines())
+    return tuple(_standard_input().splitlines()) if file == "<stdin>" else ()
+
+
+def _command() -> str:
+    """The text of ``python -c``."""
+    arguments = sys.orig_argv[1:]
+    for position, argument in enumerate(arguments):
+        if argument.startswith("-") and not argument.startswith("--") and "c" in argument:
+            text = argument[argument.index("c") + 1 :]
+            return text or "".join(arguments[position + 1 : position + 2])
+    return ""
+
+
+def _standard_input() -> str:
+    """The text of a script that standard input was redirected to; a pipe keeps none."""
     try:
-        module = ast.parse(text + "\n", filename=file)
-    except SyntaxError as error:
-        raise SourceError(f"{file}:{error.lineno}: cannot be parsed: {error.msg}") from None
-    found: dict[tuple[int, str], ast.FunctionDef] = {}
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found[first, node.name] = node
-    return found
+        size = os.fstat(0).st_size
+        return os.pread(0, size, 0).decode() if stat.S_ISREG(os.fstat(0).st_mode) else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+class _Trees:
+    """The functions and lambdas of one text.
+
+    Attributes:
+        functions: by the line that a function's code object calls its first (that of its first decorator) and its name.
+        lambdas: by their first line.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        try:
+            module = ast.parse(text + "\n", filename=file)
+        except SyntaxError as error:
+            raise SourceError(f"{file}:{error.lineno}: cannot be parsed: {error.msg}") from None
+        self.functions: dict[tuple[int, str], ast.FunctionDef] = {}
+        self.lambdas: dict[int, list[ast.Lambda]] = {}
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef):
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                self.functions[first, node.name] = node
+            elif isinstance(node, ast.Lambda):
+                self.lambdas.setdefault(node.lineno, []).append(node)
+
+    def find_lambda(self, code: CodeType) -> ast.FunctionDef | None:
+        """The lambda that ``code`` is of, as a ``def``.
+
+        Raises:
+            SourceError: it cannot be told from others of its line.
+        """
+        found = self.lambdas.get(code.co_firstlineno, [])
+        if len(found) > 1:
+            found = [node for node in found if _is_of(node, code)]
+            if len({ast.dump(node) for node in found}) > 1:
+                raise SourceError(
+                    f"{code.co_filename}:{code.co_firstlineno} holds several lambdas that cannot be told apart here: "
+                    "write them on lines of their own, or as 'def'"
+                )
+        return as_function(found[0]) if found else None
+
+
+def _is_of(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether code can be that of a lambda: by the place of its body, where Python keeps places, else by the code."""
+    body = node.body
+    positions = getattr(code, "co_positions", None)  # from Python 3.11 on
+    places = set(positions()) if positions is not None else set()
+    if any(place[2] is not None for place in places):
+        return (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places
+    expression = ast.Expression(node)
+    made = compile(expression, code.co_filename, "eval").co_consts[0]
+    names = (code.co_names, code.co_varnames, code.co_code)
+    return (made.co_names, made.co_varnames, made.co_code) == names and made.co_consts == code.co_consts

@@ -8,6 +8,7 @@ pointer would not fail but corrupt this process.
 
 from __future__ import annotations
 
+import enum
 import math
 import struct
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from cudabuild.types import (
     DateTime,
     Float,
     Integer,
+    NoneType,
     Record,
     Scalar,
     TimeDelta,
@@ -30,6 +32,7 @@ from cudabuild.types import (
 )
 from cudabuild.types.brain import brain_bits
 from cudabuild.types.layout import block_size, check_extents, parameter_fields
+from cudabuild.types.named import EnumMember, enum_type, member_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,6 +114,8 @@ def _reader(kind: Type, where: str, written: bool) -> Callable[[Any, list[Any], 
         return _array_reader(kind, where, written)
     if isinstance(kind, Tuple):
         return _tuple_reader(kind, where, written)
+    if isinstance(kind, NoneType):
+        return _none_reader(where)
     assert isinstance(kind, Scalar)
     return _scalar_reader(kind, where)
 
@@ -127,6 +132,23 @@ def _tuple_reader(kind: Tuple, where: str, written: bool) -> Callable[[Any, list
     return read
 
 
+def _none_reader(where: str) -> Callable[[Any, list[Any], Packed], None]:
+    def read(arg: Any, values: list[Any], packed: Packed) -> None:
+        if arg is not None:
+            raise _mismatch(where, _describe(arg), "None")
+
+    return read
+
+
+def _member(kind: EnumMember) -> Callable[[Any], int]:
+    def convert(arg: Any) -> int:
+        if not isinstance(arg, enum.Enum) or enum_type(type(arg)) != kind:
+            raise TypeError
+        return member_number(arg)
+
+    return convert
+
+
 def _scalar_reader(kind: Scalar, where: str) -> Callable[[Any, list[Any], Packed], None]:
     if isinstance(kind, Complex):
         return _complex_reader(kind, where)
@@ -134,6 +156,8 @@ def _scalar_reader(kind: Scalar, where: str) -> Callable[[Any, list[Any], Packed
         convert: Callable[[Any], Any] = _truth
     elif isinstance(kind, (DateTime, TimeDelta)):
         convert = _time(kind)
+    elif isinstance(kind, EnumMember):
+        convert = _member(kind)
     else:
         convert = _integer(kind) if isinstance(kind, Integer) else _floating(kind)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+import enum
 from collections.abc import Collection
 from types import FunctionType
 from typing import Any
@@ -15,7 +16,7 @@ from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays, complex_numbers, constants, methods, operators, threads, times
 from cudabuild.frontend.impl.casts import cast_to
-from cudabuild.frontend.impl.registry import find_rule, supported_members
+from cudabuild.frontend.impl.registry import find_rule, supported_members, takes_whole
 from cudabuild.frontend.iteration import ITERATION
 from cudabuild.frontend.objects import find_attribute
 from cudabuild.frontend.operands import (
@@ -36,7 +37,20 @@ from cudabuild.frontend.operands import (
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Value
 from cudabuild.lang.name import Dim3, KernelName
-from cudabuild.types import Array, Boolean, Complex, Float, Integer, Scalar, bool_, none, scalar_by_name, uint64
+from cudabuild.types import (
+    Array,
+    Boolean,
+    Complex,
+    Float,
+    Integer,
+    Scalar,
+    bool_,
+    none,
+    scalar_by_name,
+    uint64,
+    weak_int,
+)
+from cudabuild.types.named import EnumMember, NamedTuple
 
 __all__ = ["FreeNames", "evaluate", "operand_of_object"]
 
@@ -79,6 +93,8 @@ def operand_of_object(context: Context, value: Any) -> Operand:
     kind = _numpy_scalar_type(value)
     if kind is not None:  # before Python's numbers: np.float64 is a float too, but typed
         return context.const(value.item(), kind)
+    if isinstance(value, enum.Enum) and objects.is_plain_member(value):
+        return objects.member(context, value)
     if isinstance(value, bool):
         return context.weak(value)
     if isinstance(value, complex):
@@ -97,8 +113,11 @@ def operand_of_object(context: Context, value: Any) -> Operand:
             expected="at most 64 bits",
             do="use a float, or split it",
         )
-    if isinstance(value, tuple):
-        return TupleOperand(tuple(operand_of_object(context, element) for element in value))
+    if isinstance(value, (tuple, list)):
+        fields = getattr(type(value), "_fields", None)
+        elements = tuple(operand_of_object(context, element) for element in value)
+        named = NamedTuple(type(value).__name__, fields, [none] * len(fields)) if isinstance(fields, tuple) else None
+        return TupleOperand(elements, named)
     if isinstance(value, KernelName) and value.name in ("laneid",):
         return threads.special_register(context, value.name)
     if type(value).__name__ == "ndarray":
@@ -147,7 +166,7 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
                 do="use a variable of its own for each type",
                 operand=position,
             )
-    if instr.op not in _TAKES_OPTIONAL:
+    if instr.op not in _TAKES_OPTIONAL and not (instr.op in _TAKES_MEMBERS and _is_member(operands[0])):
         operands = [_unwrapped(context, operand) for operand in operands]
     handler = _HANDLERS.get(instr.op)
     if handler is not None:
@@ -155,12 +174,30 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
     return ITERATION[instr.op](context, instr, operands)
 
 
-#: Operations that know what to do with None-or-a-value; for the others it is the value.
+#: Operations that know what to do with None-or-a-value and with members of enums; for the others it is the value.
 _TAKES_OPTIONAL = frozenset({"call", "compare", "function", "logical", "refresh", "truth", "tuple", "unary"})
 
 
+#: Operations that a member of an enum has of its own.
+_TAKES_MEMBERS = frozenset({"attribute"})
+
+
+def _is_member(operand: Operand | None) -> bool:
+    return isinstance(operand, Value) and isinstance(operand.type, EnumMember)
+
+
 def _unwrapped(context: Context, operand: Operand | None) -> Operand | None:
-    """The value of None-or-a-value where only a value makes sense; None fails under debug."""
+    """The value of None-or-a-value or of an IntEnum's member, where only a number makes sense; None fails under
+    debug."""
+    if isinstance(operand, Value) and isinstance(operand.type, EnumMember):
+        if operand.type.is_integer:
+            return context.cast(operand, weak_int)
+        raise Refusal(
+            "a member of an Enum where a number is needed",
+            found=describe(operand),
+            expected="a number, or a member of an IntEnum",
+            do="take its value: member.value",
+        )
     if not isinstance(operand, OptionalOperand):
         return operand
     if context.calls.debug:
@@ -192,6 +229,10 @@ def _attribute(context: Context, instr: HirInstr, operands: list[Any], free: Fre
     base, name = operands[0], instr.attrs["name"]
     if isinstance(base, Value) and isinstance(base.type, Array):
         return arrays.array_attribute(context, base, name)
+    if isinstance(base, Value) and isinstance(base.type, EnumMember):
+        return objects.member_attribute(context, base, name)
+    if isinstance(base, TupleOperand) and base.kind is not None and name in base.kind.field_names:
+        return base.elements[base.kind.field_names.index(name)]
     if isinstance(base, Value) and isinstance(base.type, (Boolean, Integer, Float, Complex)):
         return complex_numbers.number_attribute(context, base, name)
     if isinstance(base, Static):
@@ -218,7 +259,10 @@ def _dim3(context: Context, value: Dim3, name: str) -> Operand:
 
 
 def _item(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
-    return arrays.get_item(context, operands[0], operands[1])
+    base, index = operands
+    if isinstance(base, Static) and isinstance(base.value, enum.EnumMeta) and isinstance(index, Static):
+        return operand_of_object(context, objects.member_by_name(base.value, index.value))
+    return arrays.get_item(context, base, index)
 
 
 def _set_item(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
@@ -355,7 +399,7 @@ def call(context: Context, callee: Operand, arguments: list[Operand], keywords: 
         )
     value = callee.value
     rule = find_rule(value)
-    if rule is not None or isinstance(value, Scalar):
+    if isinstance(value, Scalar) or (rule is not None and not takes_whole(value)):
         arguments = [_value_of(context, argument) for argument in arguments]
         keywords = {name: _value_of(context, argument) for name, argument in keywords.items()}
     if rule is not None:
@@ -429,7 +473,8 @@ def _binary(context: Context, instr: HirInstr, operands: list[Any], free: FreeNa
 
 
 def _unary(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
-    return operators.unary(context, instr.attrs["operator"], operands[0])
+    operator = instr.attrs["operator"]
+    return operators.unary(context, operator, operands[0] if operator == "not" else _value_of(context, operands[0]))
 
 
 def _compare(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
@@ -437,7 +482,8 @@ def _compare(context: Context, instr: HirInstr, operands: list[Any], free: FreeN
 
 
 def _logical(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
-    return operators.logical(context, instr.attrs["operator"], operands[0], operands[1])
+    left, right = (_value_of(context, side) if _is_member(side) else side for side in operands)
+    return operators.logical(context, instr.attrs["operator"], left, right)
 
 
 def _truth(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:

@@ -93,8 +93,10 @@ def _differs(context: Context, iterator: IteratorOperand) -> bool:
 
 
 def _unit(iterator: IteratorOperand) -> bool:
+    if iterator.kind != "range":
+        return False
     step = iterator.parts[-1]
-    return iterator.kind == "range" and is_const(step) and const_of(step) == 1
+    return is_const(step) and bool(const_of(step) == 1)
 
 
 def _steps(context: Context, instr: HirInstr, operands: list[Any]) -> Operand:
@@ -113,7 +115,7 @@ def count_steps(context: Context, iterator: IteratorOperand) -> Value:
     if iterator.kind != "range":
         counts = [count_steps(context, part) for part in iterator.parts if isinstance(part, IteratorOperand)]
         known = [int(const_of(count)) for count in counts if is_const(count)]
-        least: Value | None = context.weak(min(known)) if known or not counts else None
+        least: Value | None = context.weak(min(known, default=0)) if known or not counts else None
         for count in counts:
             if not is_const(count):
                 least = count if least is None else context.emit("min", weak_int, least, count)
@@ -231,8 +233,8 @@ def enumerate_(context: Context, iterable: Operand, start: Operand | None = None
 
 
 @python_function(zip)
-def zip_(context: Context, *iterables: Operand) -> Operand:
-    """Rule."""
+def zip_(context: Context, *iterables: Operand, strict: Operand | None = None) -> Operand:
+    """Rule; ``strict`` changes nothing: the shortest ends the loop."""
     return IteratorOperand("zip", tuple(iterate(context, iterable) for iterable in iterables))
 
 

@@ -20,13 +20,22 @@ from cudabuild.fingerprint.values import MISSING, describe_value, find_member, i
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.casts import find_scalar_type
-from cudabuild.frontend.operands import Operand, Static, TupleOperand, describe
+from cudabuild.frontend.operands import Operand, Static, TupleOperand, const_of, describe, is_const
 from cudabuild.ir.hir import HirInstr
+from cudabuild.ir.ir import Value
 from cudabuild.lang.name import KernelName, Namespace
-from cudabuild.types import Type, none
-from cudabuild.types.named import NamedTuple
+from cudabuild.types import Type, none, weak_int
+from cudabuild.types.named import EnumMember, NamedTuple, enum_type, member_number
 
-__all__ = ["are_equal", "find_attribute", "make_named_tuple"]
+__all__ = [
+    "are_equal",
+    "find_attribute",
+    "is_plain_member",
+    "make_named_tuple",
+    "member",
+    "member_attribute",
+    "member_by_name",
+]
 
 #: Modules whose names always mean the same.
 _FIXED_MODULES = frozenset({"math", "cmath", "operator", "numpy", "cudabuild", "builtins"})
@@ -153,4 +162,56 @@ def make_named_tuple(
     from cudabuild.frontend.evaluate import operand_of_object
 
     elements = [given[f] if f in given else operand_of_object(context, defaults[f]) for f in fields]
-    return TupleOperand(tuple(elements), NamedTuple(value.__qualname__, fields, [none] * len(fields)))
+    return TupleOperand(tuple(elements), NamedTuple(value.__name__, fields, [none] * len(fields)))
+
+
+# members of enums
+
+
+def is_plain_member(value: enum.Enum) -> bool:
+    """Whether a member is one of its class's list; a combination of flags is not."""
+    return value.name is not None and value.name in type(value).__members__
+
+
+def member(context: Context, value: enum.Enum) -> Value:
+    """A member as a constant: an integer stands for itself, any other by its position in the class."""
+    return context.const(member_number(value), enum_type(type(value)))
+
+
+def member_by_name(cls: enum.EnumMeta, name: Any) -> Any:
+    """``Color["red"]``."""
+    if isinstance(name, str) and name in cls.__members__:
+        return cls.__members__[name]
+    near = nearest_name(name, list(cls.__members__)) if isinstance(name, str) else None
+    raise Refusal(
+        f"{cls.__name__} has no such member",
+        found=f"{cls.__name__}[{name!r}]",
+        expected=", ".join(cls.__members__),
+        do=f"did you mean {near!r}?" if near else "use the name of a member",
+        operand=1,
+    )
+
+
+def member_attribute(context: Context, value: Value, name: str) -> Operand:
+    """``member.value`` and ``member.name``; of a member chosen at run time, the value only."""
+    from cudabuild.frontend.evaluate import operand_of_object
+    from cudabuild.frontend.impl.arrays import get_item
+
+    kind = value.type
+    assert isinstance(kind, EnumMember)
+    cls = kind.find_class()
+    if cls is None or name not in _ENUM_FACTS or (name == "name" and not is_const(value)):
+        raise Refusal(
+            f"no attribute {name!r} here",
+            found=f"attribute {name!r} of {describe(value)}",
+            expected=".value, and .name of a member that is known before the kernel runs",
+            do="compare the member with those of its class",
+        )
+    if is_const(value):
+        constant = const_of(value)
+        found = cls(constant) if kind.is_integer else list(cls)[constant]
+        return operand_of_object(context, getattr(found, name))
+    if kind.is_integer:
+        return context.cast(value, weak_int)
+    values = TupleOperand(tuple(operand_of_object(context, one.value) for one in cls))
+    return get_item(context, values, context.cast(value, weak_int))

@@ -16,6 +16,7 @@ from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.ir.hir import InnerFunction
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Scalar, Tuple, Type, bool_, none, weak_int
+from cudabuild.types.named import EnumMember
 
 __all__ = [
     "ClosureOperand",
@@ -322,11 +323,20 @@ def join(
     if parted is not None:
         return parted
     first, second = type_of(old), type_of(new)
+    if first != second:
+        first, second = _plain_number(first), _plain_number(second)
     if first is not None and second is not None:
         common = table.join(first, second)
         if common is not None:
             return make(common)
     return Conflict(variable, describe(_plain(old, make)), describe(_plain(new, make)))
+
+
+def _plain_number(kind: Type | None) -> Type | None:
+    """What a member of an enum is beside something else: an IntEnum's a number, any other nothing."""
+    if isinstance(kind, EnumMember):
+        return weak_int if kind.is_integer else None
+    return kind
 
 
 def _join_parts(

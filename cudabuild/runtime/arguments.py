@@ -13,11 +13,17 @@ import sys
 from cudabuild.errors import LaunchError
 from cudabuild.types import (
     Array,
+    CharSeq,
+    DateTime,
+    Record,
+    TimeDelta,
     Tuple,
+    as_dtype,
     bfloat16,
     bool_,
     complex64,
     complex128,
+    find_dtype,
     float16,
     float32,
     float64,
@@ -25,6 +31,7 @@ from cudabuild.types import (
     int16,
     int32,
     int64,
+    none,
     scalar_by_name,
     uint8,
     uint16,
@@ -35,6 +42,7 @@ from cudabuild.types import (
     weak_int,
 )
 from cudabuild.types.layout import check_extents
+from cudabuild.types.named import NamedTuple, enum_type, member_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,15 +59,16 @@ class Argument:
 
     Attributes:
         type: its natural type: what a kernel without signatures is compiled for.
-        reader: ``scalar``, ``tuple``, ``device``, ``interface``, ``torch``, ``cupy`` or ``host``.
+        reader: ``scalar``, ``tuple``, ``none``, ``enum``, ``device``, ``interface``, ``torch``, ``cupy`` or ``host``.
         value: the scalar, the tuple of element Arguments, or the array object.
         pointer, shape, strides: of an array; strides in bytes, always given; the pointer of a host array is its own.
         c, f: whether the elements lie in C and in Fortran order.
         readonly: an array that must not be written.
         stream: the stream that an array's producer named (``__cuda_array_interface__``), or None.
+        record: the ``numpy.void`` that gets back what a kernel writes into ``value``, or None.
     """
 
-    __slots__ = ("c", "f", "pointer", "reader", "readonly", "shape", "stream", "strides", "type", "value")
+    __slots__ = ("c", "f", "pointer", "reader", "readonly", "record", "shape", "stream", "strides", "type", "value")
 
     def __init__(self, reader: str, value: Any, type: Type) -> None:
         self.reader = reader
@@ -71,12 +80,15 @@ class Argument:
         self.c = self.f = True
         self.readonly = False
         self.stream: int | None = None
+        self.record: Any = None
 
 
 def typestr_of(scalar: Scalar) -> str:
     """The array interfaces' spelling of an element type: ``<f4``; of a bfloat16 the one that ml_dtypes gives."""
     if scalar == bfloat16:
         return "<V2"
+    if isinstance(scalar, (Record, CharSeq, DateTime, TimeDelta)):
+        return str(as_dtype(scalar).str)
     return f"{'|' if scalar.size == 1 else '<'}{scalar.name[0]}{scalar.size}"
 
 
@@ -117,7 +129,12 @@ def find_reader(value: Any) -> str:
     kind = type(value)
     if kind is float or kind is int or kind is bool or kind is complex:
         return "scalar"
+    if value is None:
+        return "none"
     loaded = sys.modules.get
+    enum = loaded("enum")
+    if enum is not None and isinstance(value, enum.Enum):
+        return "enum"
     own = loaded("cudabuild.runtime.device_array")
     if own is not None and isinstance(value, own.GpuArray):
         return "device"
@@ -130,7 +147,7 @@ def find_reader(value: Any) -> str:
     numpy = loaded("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         if isinstance(value, numpy.generic):
-            return "scalar"
+            return "record" if isinstance(value, numpy.void) else "scalar"
         # Page-locked memory that the GPU reads in place (runtime/mapped.py).
         return "interface" if kind is not numpy.ndarray and hasattr(value, "__cuda_array_interface__") else "host"
     if isinstance(value, (float, int, complex)):
@@ -145,8 +162,8 @@ def find_reader(value: Any) -> str:
 def _read_scalar(value: Any) -> Argument:
     dtype = getattr(value, "dtype", None)
     if dtype is not None:
-        scalar = _TYPESTRS.get(dtype.str)
-        if scalar is None:
+        scalar = _TYPESTRS.get(dtype.str) or find_dtype(dtype)
+        if scalar is None or isinstance(scalar, CharSeq):
             raise LaunchError(_bad_dtype("a scalar", str(dtype)))
         return Argument("scalar", value, scalar)
     if isinstance(value, bool):
@@ -158,7 +175,34 @@ def _read_scalar(value: Any) -> Argument:
 
 def _read_tuple(value: Any) -> Argument:
     elements = tuple(read_argument(element) for element in value)
-    return Argument("tuple", elements, Tuple(element.type for element in elements))
+    fields = getattr(type(value), "_fields", None)
+    kinds = [element.type for element in elements]
+    if isinstance(fields, tuple):
+        return Argument("tuple", elements, NamedTuple(type(value).__name__, fields, kinds))
+    return Argument("tuple", elements, Tuple(kinds))
+
+
+def _read_record(value: Any) -> Argument:
+    """A ``numpy.void``: an array without axes over its memory."""
+    import numpy
+
+    array = numpy.asarray(value)
+    argument = _read_host(array)
+    if array.base is not value:  # a copy: its memory is its own
+        argument.record = value
+    return argument
+
+
+def _read_none(value: Any) -> Argument:
+    return Argument("none", value, none)
+
+
+def _read_enum(value: Any) -> Argument:
+    """A member as its integer, or as its position in the class; what is no member of the list is its number."""
+    cls = type(value)
+    if value.name not in cls.__members__:
+        return Argument("scalar", int(value), weak_int)
+    return Argument("enum", member_number(value), enum_type(cls))
 
 
 def _array(
@@ -169,10 +213,11 @@ def _array(
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
     readonly: bool,
+    dtype: Any = None,
 ) -> Argument:
-    scalar = _TYPESTRS.get(typestr)
+    scalar = _TYPESTRS.get(typestr) or _find_element(typestr, dtype)
     if scalar is None:
-        raise LaunchError(_bad_dtype("an array", typestr))
+        raise LaunchError(_bad_dtype("an array", typestr if dtype is None else str(dtype)))
     check_extents(shape)
     itemsize = scalar.size
     if strides is None:
@@ -191,6 +236,28 @@ def _array(
     return argument
 
 
+def _find_element(typestr: str, dtype: Any) -> Scalar | None:
+    """The type of elements that are no numbers; ``dtype`` is what an array says itself, if it says anything."""
+    if dtype is None:
+        import numpy
+
+        try:
+            dtype = numpy.dtype(typestr)
+        except TypeError:
+            return None
+    return find_dtype(dtype)
+
+
+def _dtype_of_fields(interface: Any) -> Any:
+    """The dtype that an interface spells field by field, or None."""
+    descr = interface.get("descr")
+    if not descr or not interface["typestr"].lstrip("|<>").startswith("V"):
+        return None
+    from numpy.lib.format import descr_to_dtype
+
+    return descr_to_dtype(descr)
+
+
 def _read_interface(value: Any) -> Argument:
     interface = value.__cuda_array_interface__
     where = f"the __cuda_array_interface__ of a {type(value).__name__}"
@@ -205,13 +272,16 @@ def _read_interface(value: Any) -> Argument:
     shape = tuple(map(int, interface["shape"]))
     strides = interface.get("strides")
     strides = None if strides is None else tuple(map(int, strides))
-    argument = _array("interface", value, interface["typestr"], int(pointer or 0), shape, strides, bool(readonly))
+    argument = _array(
+        "interface", value, interface["typestr"], int(pointer or 0), shape, strides, bool(readonly),
+        _dtype_of_fields(interface),
+    )  # fmt: skip
     argument.stream = interface.get("stream")
     return argument
 
 
 def _read_device(value: Any) -> Argument:
-    return _array("device", value, value.typestr, value.pointer, value.shape, value.strides, value.readonly)
+    return _array("device", value, value.typestr, value.pointer, value.shape, value.strides, value.readonly, value.dtype)
 
 
 def _read_torch(value: Any) -> Argument:
@@ -233,7 +303,7 @@ def _read_torch(value: Any) -> Argument:
 
 
 def _read_cupy(value: Any) -> Argument:
-    argument = _array("cupy", value, value.dtype.str, value.data.ptr, value.shape, value.strides, False)
+    argument = _array("cupy", value, value.dtype.str, value.data.ptr, value.shape, value.strides, False, value.dtype)
     argument.stream = value.__cuda_array_interface__.get("stream")
     return argument
 
@@ -243,7 +313,8 @@ def _read_host(value: Any) -> Argument:
     if masked is not None and isinstance(value, masked.MaskedArray):
         raise LaunchError("a masked array\n  do:       pass array.data and array.mask as two arrays")
     pointer = value.__array_interface__["data"][0]
-    return _array("host", value, value.dtype.str, pointer, value.shape, value.strides, not value.flags.writeable)
+    readonly = not value.flags.writeable
+    return _array("host", value, value.dtype.str, pointer, value.shape, value.strides, readonly, value.dtype)
 
 
 def _read_array(value: Any) -> Argument:
@@ -270,7 +341,10 @@ def _bad_dtype(what: str, found: str) -> str:
 
 _READERS = {
     "scalar": _read_scalar,
+    "none": _read_none,
+    "enum": _read_enum,
     "tuple": _read_tuple,
+    "record": _read_record,
     "device": _read_device,
     "interface": _read_interface,
     "torch": _read_torch,

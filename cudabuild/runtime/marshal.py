@@ -31,9 +31,23 @@ slot that an exception loses is garbage, not a leak.
 from __future__ import annotations
 
 from cudabuild.runtime.arguments import typestr_of
-from cudabuild.types import Array, Boolean, BrainFloat, Complex, Float, Integer, Tuple, WeakInteger
+from cudabuild.types import (
+    Array,
+    Boolean,
+    BrainFloat,
+    Complex,
+    DateTime,
+    Float,
+    Integer,
+    Record,
+    TimeDelta,
+    Tuple,
+    WeakInteger,
+    as_dtype,
+)
 from cudabuild.types.brain import brain_bits
 from cudabuild.types.layout import LARGEST_EXTENT, block_size
+from cudabuild.types.named import EnumMember, member_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,6 +176,8 @@ def _scalar_value(kind: Type, value: Any) -> Any:
         return bool(value)
     if isinstance(kind, Integer):
         return int(value)
+    if isinstance(kind, (DateTime, TimeDelta)):
+        return int(value.view("int64"))
     assert isinstance(kind, Float)
     if isinstance(kind, BrainFloat):
         return brain_bits(value)
@@ -222,6 +238,12 @@ class _Writer:
                 self.read(element, value, names[index], (*path, index))
         elif isinstance(kind, Array):
             self._read_array(kind, argument, name, path)
+        elif isinstance(kind, EnumMember) and not kind.is_integer:
+            numbers = {member: member_number(member) for member in kind.find_class() or ()}
+            self._give(path, "value", 0, f"{self.constant(numbers)}[{name}]")
+        elif isinstance(kind, (DateTime, TimeDelta)):
+            self.lines.append(f"if {name}.dtype != {self.constant(as_dtype(kind))}: break")  # one class for all units
+            self._give(path, "value", 0, f'int({name}.view("i8"))')
         elif isinstance(kind, Complex):
             for part in ("real", "imag"):
                 self._give(path, part, 0, f"{name}.{part}")
@@ -277,7 +299,10 @@ class _Writer:
 
     def _device(self, kind: Array, name: str, extents: list[str]) -> None:
         """Our own arrays; a launch is in order with their stream only as the program says, as in numba-cuda."""
-        self.lines.append(f'if {name}.typestr != "{typestr_of(kind.dtype)}": break')
+        if isinstance(kind.dtype, Record):
+            self.lines.append(f"if {name}.dtype != {self.constant(as_dtype(kind.dtype))}: break")
+        else:
+            self.lines.append(f'if {name}.typestr != "{typestr_of(kind.dtype)}": break')
         if not kind.readonly:
             self.lines.append(f"if {name}.readonly: break")
         elif "W" in self.rivals:
@@ -290,6 +315,8 @@ class _Writer:
             self.lines.append(f"if not {name}.{kind.layout.lower()}: break")
 
     def _interface(self, kind: Array, name: str, extents: list[str]) -> None:
+        if isinstance(kind.dtype, Record):
+            self.lines.append("break")  # a typestr does not tell records apart
         self.lines += [
             f"c = {name}.__cuda_array_interface__",
             f'if c["typestr"] != "{typestr_of(kind.dtype)}": break',
@@ -350,7 +377,7 @@ class _Writer:
             self.lines += [f"s = {self.constant(pointer)}() or 1", "if s != stream_number: order(s)"]
         if kind.readonly and "W" in self.rivals:
             self.lines.append("break")  # a CuPy array can always be written
-        dtype = self.constant(cupy.dtype(kind.dtype.name))
+        dtype = self.constant(as_dtype(kind.dtype))
         self.lines.append(f"if {name}.dtype != {dtype}: break")
         self._unpack(extents, f"{name}.shape")
         self.lines.append(f"d{name} = {name}.data.ptr")

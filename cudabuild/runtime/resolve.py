@@ -24,12 +24,15 @@ from cudabuild.types import (
     Complex,
     Float,
     Integer,
+    NoneType,
     Tuple,
     WeakComplex,
     WeakFloat,
     WeakInteger,
     format_signature,
+    weak_int,
 )
+from cudabuild.types.named import EnumMember
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +104,8 @@ def cost_of(parameter: Type, argument: Argument, check_values: bool = True) -> i
     if isinstance(parameter, Tuple):
         if argument.reader != "tuple" or len(argument.value) != len(parameter.elements):
             return f"{_describe(argument)} for {parameter}"
+        if parameter.field_names and getattr(argument.type, "label", "") != parameter.label:
+            return f"{_describe(argument)} for {parameter}"
         worst = 0
         for element, value in zip(parameter.elements, argument.value, strict=True):
             cost = cost_of(element, value, check_values)
@@ -108,7 +113,9 @@ def cost_of(parameter: Type, argument: Argument, check_values: bool = True) -> i
                 return cost
             worst = max(worst, cost)
         return worst
-    if argument.reader != "scalar":
+    if isinstance(parameter, (EnumMember, NoneType)) and parameter == argument.type:
+        return 0
+    if isinstance(parameter, EnumMember) or argument.reader not in ("scalar", "enum"):
         return f"{_describe(argument)} for {parameter}"
     rank = _cost_of_scalar(parameter, argument.type)
     if rank is not None and check_values and isinstance(parameter, Integer):
@@ -146,6 +153,10 @@ def _cost_of_array(parameter: Array, argument: Argument) -> int | str:
 def _cost_of_scalar(parameter: Type, found: Type) -> int | None:
     if parameter == found:
         return 0
+    if isinstance(found, EnumMember):
+        if not found.is_integer:
+            return None
+        found = weak_int
     if isinstance(parameter, Float):
         if isinstance(found, WeakFloat):
             return 1

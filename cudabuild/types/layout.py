@@ -10,7 +10,7 @@ Every argument becomes one or more fields, in order, each at its natural alignme
 * an array: its data pointer, one extent per axis and, for layout A only, one *byte* stride per axis; extents and
 strides
   are int32 in the 32-bit variant, int64 in the 64-bit one. A stride of an axis of extent 0 or 1 is passed as 0;
-* a tuple: the fields of its elements.
+* a tuple: the fields of its elements; None: nothing; a member of an enum: an int64.
 
 A kernel compiled with ``debug=True`` takes one more field after its arguments, the address of a fault record
 (``faults.py``): ``argument`` −1, ``part`` ``"fault"``.
@@ -22,8 +22,9 @@ span Σ(extent − 1)·|stride| are below 2³¹, every weak int fits an int32, a
 from __future__ import annotations
 
 from cudabuild.errors import LaunchError
+from cudabuild.types.named import EnumMember
 from cudabuild.types.record import DateTime, TimeDelta
-from cudabuild.types.type import Array, Boolean, BrainFloat, Complex, Float, Scalar, Tuple, Type, WeakInteger
+from cudabuild.types.type import Array, Boolean, BrainFloat, Complex, Float, NoneType, Scalar, Tuple, Type, WeakInteger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,6 +121,10 @@ def _append(fields: list[Field], argument: int, path: tuple[int, ...], kind: Typ
     elif isinstance(kind, Tuple):
         for index, element in enumerate(kind.elements):
             _append(fields, argument, (*path, index), element, width)
+    elif isinstance(kind, NoneType):  # there is one None
+        pass
+    elif isinstance(kind, EnumMember):
+        fields.append(Field(argument, path, "value", 0, "q", 8))
     elif isinstance(kind, WeakInteger):
         fields.append(Field(argument, path, "value", 0, index_format, index_size))
     elif isinstance(kind, Boolean):

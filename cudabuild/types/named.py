@@ -10,7 +10,6 @@ The launch path imports this module.
 
 from __future__ import annotations
 
-from cudabuild.digest import digest
 from cudabuild.types.type import Integer, Tuple
 
 TYPE_CHECKING = False
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from cudabuild.types.type import Type
 
-__all__ = ["EnumMember", "NamedTuple", "enum_type"]
+__all__ = ["EnumMember", "NamedTuple", "enum_type", "member_number"]
 
 
 class NamedTuple(Tuple):
@@ -44,6 +43,11 @@ class NamedTuple(Tuple):
     def label(self) -> str:
         """What tells it from other tuple types, the elements' types aside."""
         return f"{self.tuple_name}({', '.join(self.fields)})"
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The elements' names."""
+        return self.fields
 
     def with_elements(self, elements: Iterable[Type]) -> NamedTuple:
         """This type with other types of its elements."""
@@ -88,6 +92,12 @@ class EnumMember(Integer):
         return (EnumMember, (self.label, self.is_integer))
 
 
+def member_number(member: Any) -> int:
+    """What stands for a member of an enum: its integer, or its position in the class."""
+    members: Any = type(member)
+    return int(member) if isinstance(member, int) else list(members).index(member)
+
+
 #: The classes seen in this process, by their types' names: one defined in a function cannot be imported.
 _classes: dict[str, Any] = {}
 
@@ -96,6 +106,7 @@ def enum_type(cls: Any) -> EnumMember:
     """The type of the members of an ``enum.Enum`` class."""
     label = f"{cls.__module__}:{cls.__qualname__}"
     if not issubclass(cls, int):
+        from cudabuild.digest import digest
         from cudabuild.fingerprint.values import describe_value
 
         text = describe_value(cls)

@@ -9,6 +9,7 @@ passed as an array without axes: as an argument, ``Record(x: float32 at 0; 4)`` 
 from __future__ import annotations
 
 from cudabuild.errors import SignatureError
+from cudabuild.types.named import EnumMember, NamedTuple
 from cudabuild.types.record import CharSeq, DateTime, Member, Record, TimeDelta
 from cudabuild.types.type import Array, NoneType, Scalar, Tuple, Type, none, scalar_by_name, scalar_names
 
@@ -95,6 +96,10 @@ def _bindings(variables: Variables) -> list[dict[str, Type]]:
     return bindings
 
 
+#: Words that types with parentheses begin with.
+_COMPOUND = frozenset({"Tuple", "UniTuple", "NamedTuple", "IntEnum", "Enum", "Record"})
+
+
 class _Parser:
     """Recursive descent over the small grammar; positions are offsets in the text."""
 
@@ -110,7 +115,7 @@ class _Parser:
             self.at += 1
             types = self._types(")")
             self._expect(")")
-        elif word and self._peek() == "(" and word not in ("Tuple", "UniTuple", "Record"):
+        elif word and self._peek() == "(" and word not in _COMPOUND:
             raise self._error(start, f"{word}(…)", "void(…): a kernel returns nothing")
         else:
             self.at = start
@@ -142,6 +147,10 @@ class _Parser:
             word = self._word()
         if word in ("Tuple", "UniTuple") and self._peek() == "(":
             return self._tuple(word)
+        if word in ("NamedTuple", "IntEnum", "Enum") and self._peek() == "(":
+            return self._named_tuple() if word == "NamedTuple" else self._enum(word)
+        if word == "none":
+            return none
         base: Type | None = self.variables.get(word) or scalar_by_name(word) or self._element(word)
         if word in ("void", "none"):
             base = none
@@ -275,6 +284,34 @@ class _Parser:
             elements = [element] * int(count)
         self._expect(")")
         return Tuple(map(_as_argument, elements))
+
+    def _named_tuple(self) -> NamedTuple:
+        """``NamedTuple(Point, x: int, y: float64)``."""
+        self.at += 1
+        self._skip()
+        name = self._text_until(",)")
+        fields: dict[str, Type] = {}
+        while self._peek() == ",":
+            self.at += 1
+            self._skip()
+            field = self._text_until(":")
+            self._expect(":")
+            fields[field] = self._type()
+        self._expect(")")
+        return NamedTuple(name, fields, fields.values())
+
+    def _enum(self, word: str) -> EnumMember:
+        """``IntEnum(module:Class)``, ``Enum(module:Class#digest)``."""
+        self.at += 1
+        label = self._text_until(")")
+        self._expect(")")
+        return EnumMember(label, word == "IntEnum")
+
+    def _text_until(self, ends: str) -> str:
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at] not in ends:
+            self.at += 1
+        return self.text[start : self.at].strip()
 
     def _skip(self) -> int:
         while self.at < len(self.text) and self.text[self.at].isspace():

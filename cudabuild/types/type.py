@@ -240,6 +240,11 @@ class Tuple(Type):
         """What tells it from other tuple types, the elements' types aside; "" for a plain tuple."""
         return ""
 
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The elements' names; () where they have none."""
+        return ()
+
     def with_elements(self, elements: Iterable[Type]) -> Tuple:
         """This type with other types of its elements."""
         return Tuple(elements)

@@ -58,5 +58,10 @@ def test_weak_numbers() -> None:
 
 
 def test_what_is_no_argument() -> None:
-    with pytest.raises(TypeError, match="none cannot be a kernel argument"):
-        parameter_fields((none,), 64)
+    with pytest.raises(TypeError, match="thing cannot be a kernel argument"):
+        parameter_fields((Type("thing"),), 64)
+
+
+def test_none_takes_no_place() -> None:
+    fields = parameter_fields((none, int32, Tuple([none, int8])), 64)
+    assert [(field.argument, field.path, field.offset) for field in fields] == [(1, (), 0), (2, (1,), 4)]

@@ -12,6 +12,7 @@ from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import (
     IteratorOperand,
     Operand,
+    Static,
     TupleOperand,
     const_of,
     describe,
@@ -116,6 +117,8 @@ def len_(context: Context, x: Operand) -> Operand:
         return context.weak(len(elements))
     if isinstance(x, Value) and isinstance(x.type, Array) and x.type.ndim > 0:
         return context.emit("dim", weak_int, x, axis=0)
+    if isinstance(x, Static) and isinstance(x.value, (str, bytes)):
+        return context.weak(len(x.value))
     raise Refusal(
         "len of something without a length",
         found=describe(x),
@@ -139,7 +142,7 @@ def float_(context: Context, x: Operand) -> Operand:
     return context.cast(value, context.table.python_float_of(value.type))
 
 
-@python_function(builtins.bool)
+@python_function(builtins.bool, whole=True)
 def bool_cast(context: Context, x: Operand) -> Operand:
     return context.truth(x)
 

@@ -13,10 +13,11 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.operands import Operand
 from cudabuild.lang.name import KernelName
 
-__all__ = ["find_rule", "kernel_name", "python_function", "supported_members"]
+__all__ = ["find_rule", "kernel_name", "python_function", "supported_members", "takes_whole"]
 
 _BY_NAME: dict[str, Rule] = {}
 _BY_OBJECT: dict[Any, Rule] = {}
+_WHOLE: set[Any] = set()
 
 
 def kernel_name(*names: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
@@ -31,13 +32,21 @@ def kernel_name(*names: str) -> Callable[[Callable[..., Operand]], Callable[...,
 
 
 def python_function(
-    *objects: Any, name: str | None = None
+    *objects: Any, name: str | None = None, whole: bool = False
 ) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
-    """Registers the decorated function as the rule of Python objects (``math.sqrt``, ``min``)."""
+    """Registers the decorated function as the rule of Python objects (``math.sqrt``, ``min``).
+
+    Args:
+        objects: what is called.
+        name: its name in messages.
+        whole: whether it takes None-or-a-value and members of enums as such, and not as the value or number.
+    """
 
     def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
         for item in objects:
             _BY_OBJECT[item] = _checked(function, name or _spelling(item))
+            if whole:
+                _WHOLE.add(item)
         return function
 
     return register
@@ -51,6 +60,11 @@ def find_rule(value: Any) -> Rule | None:
         return _BY_OBJECT.get(value)
     except TypeError:  # unhashable: nothing registered can be equal to it
         return None
+
+
+def takes_whole(value: Any) -> bool:
+    """Whether the rule for calling ``value`` takes None-or-a-value and members of enums as such."""
+    return value in _WHOLE
 
 
 def supported_members(module: Any) -> list[str]:
