@@ -61,11 +61,7 @@ class Packed:
     def write_back(self) -> None:
         """Called after the launch."""
         for original, copy in self.copies:
-            if original.shape == () and copy.dtype.names:
-                for name in copy.dtype.names:  # a numpy.void takes its fields only
-                    original[name] = copy[name]
-            else:
-                original[...] = copy
+            original[...] = copy
 
 
 class Packer:
@@ -250,8 +246,6 @@ def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list
 
     def read(arg: Any, values: list[Any], packed: Packed) -> None:
         array = arg if type(arg) is numpy.ndarray else _as_array(numpy, arg, where, kind)
-        if written and array.base is not arg and isinstance(arg, numpy.void):  # a record with memory of its own
-            packed.copies.append((arg, array))
         flags = array.flags
         if array.dtype != dtype or array.ndim != ndim:
             raise _mismatch(where, _describe(array), kind.name)

@@ -65,10 +65,9 @@ class Argument:
         c, f: whether the elements lie in C and in Fortran order.
         readonly: an array that must not be written.
         stream: the stream that an array's producer named (``__cuda_array_interface__``), or None.
-        record: the ``numpy.void`` that gets back what a kernel writes into ``value``, or None.
     """
 
-    __slots__ = ("c", "f", "pointer", "reader", "readonly", "record", "shape", "stream", "strides", "type", "value")
+    __slots__ = ("c", "f", "pointer", "reader", "readonly", "shape", "stream", "strides", "type", "value")
 
     def __init__(self, reader: str, value: Any, type: Type) -> None:
         self.reader = reader
@@ -80,7 +79,6 @@ class Argument:
         self.c = self.f = True
         self.readonly = False
         self.stream: int | None = None
-        self.record: Any = None
 
 
 def typestr_of(scalar: Scalar) -> str:
@@ -183,14 +181,13 @@ def _read_tuple(value: Any) -> Argument:
 
 
 def _read_record(value: Any) -> Argument:
-    """A ``numpy.void``: an array without axes over its memory."""
+    """A ``numpy.void``: an array without axes over the memory of the array that it is from.
+
+    One that was unpickled has memory of its own, which nothing can write, not even NumPy.
+    """
     import numpy
 
-    array = numpy.asarray(value)
-    argument = _read_host(array)
-    if array.base is not value:  # a copy: its memory is its own
-        argument.record = value
-    return argument
+    return _read_host(numpy.asarray(value))
 
 
 def _read_none(value: Any) -> Argument:
@@ -281,7 +278,9 @@ def _read_interface(value: Any) -> Argument:
 
 
 def _read_device(value: Any) -> Argument:
-    return _array("device", value, value.typestr, value.pointer, value.shape, value.strides, value.readonly, value.dtype)
+    return _array(
+        "device", value, value.typestr, value.pointer, value.shape, value.strides, value.readonly, value.dtype
+    )
 
 
 def _read_torch(value: Any) -> Argument:

@@ -9,7 +9,7 @@ with gaps that overlaps no other travels packed, so that bytes between its eleme
 from __future__ import annotations
 
 from cudabuild.errors import DriverError, LaunchError
-from cudabuild.types import Array, Tuple
+from cudabuild.types import Array, Record, Tuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class HostArrays:
         for index, (kind, argument) in enumerate(found):
             assert isinstance(kind, Array)
             aligned = bool(argument.value.flags.aligned)
+            if isinstance(kind.dtype, Record):
+                aligned = aligned and _is_aligned(argument, kind.alignment)
             if (aligned and (argument.c or argument.f)) or spans[index][0] == spans[index][1]:
                 continue
             if not _overlaps(spans[index], spans[:index] + spans[index + 1 :]):
@@ -128,6 +130,14 @@ class HostArrays:
                 except DriverError:
                     if not failed:
                         raise
+
+
+def _is_aligned(argument: Argument, alignment: int) -> bool:
+    """Whether every element is: NumPy tells only of records made with ``align=True``."""
+    bits = argument.pointer
+    for extent, stride in zip(argument.shape, argument.strides, strict=True):
+        bits |= stride if extent > 1 else 0
+    return bits % alignment == 0
 
 
 def _span(argument: Argument) -> tuple[int, int]:

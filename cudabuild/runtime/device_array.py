@@ -128,16 +128,33 @@ class DeviceArray:
         )  # fmt: skip
 
     def __getitem__(self, key: Any) -> Any:
-        """A view; one element, as a NumPy scalar copied from the device, where every axis has an integer."""
+        """A view; one element, as a NumPy scalar copied from the device, where every axis has an integer.
+
+        One record stays on the device, as an array without axes; a text is the name of a field, as in NumPy.
+        """
         return self.getitem(key)
 
     def getitem(self, key: Any, stream: Any = None) -> Any:
         """``array[key]``, with the stream of the copy of a single element."""
+        if isinstance(key, str):
+            field = self._field(key)
+            return field if field.shape or field.dtype.names else field.copy_to_host(stream=stream)[()]
         offset, shape, strides = take(self.shape, self.strides, key)
         view = self._view(self.pointer + offset, shape, strides)
-        if shape or (Ellipsis in key if isinstance(key, tuple) else key is Ellipsis):
+        if shape or self.dtype.names or (Ellipsis in key if isinstance(key, tuple) else key is Ellipsis):
             return view
         return view.copy_to_host(stream=stream)[()]
+
+    def _field(self, name: str) -> DeviceArray:
+        """The field of every record: a view with the same axes, and those of a sub-array behind them."""
+        if not self.dtype.names or name not in self.dtype.names:
+            raise ValueError(f"{self!r} has no field {name!r}")
+        dtype, offset = self.dtype.fields[name][:2]
+        shape: tuple[int, ...] = ()
+        if dtype.subdtype is not None:
+            dtype, shape = dtype.subdtype
+        inner = gapless_strides(shape, dtype.itemsize, "C")
+        return self._view(self.pointer + offset, (*self.shape, *shape), (*self.strides, *inner), dtype)
 
     def reshape(self, *shape: Any, order: str = "C") -> DeviceArray:
         """A view of another shape; only of an array without gaps in that order.
@@ -198,7 +215,7 @@ class DeviceArray:
             self._check(ary)
             if not ary.flags.writeable:
                 raise ValueError("the array to fill is read-only")
-            host = ary
+            host = numpy.asarray(ary)  # of a numpy.void, an array over its memory
         self._move(True, _address(host), host.strides, False, self.pointer, self.strides, handle)
         if not handle:
             self._memory.synchronize_stream(handle)
@@ -224,6 +241,9 @@ class DeviceArray:
     def setitem(self, key: Any, value: Any, stream: Any = None) -> None:
         """``array[key] = value``: a number, or an array that broadcasts to the shape."""
         self._check_writable()
+        if isinstance(key, str):
+            self._field(key).setitem((), value, stream)
+            return
         offset, shape, strides = take(self.shape, self.strides, key)
         view = self._view(self.pointer + offset, shape, strides)
         if isinstance(value, DeviceArray):
