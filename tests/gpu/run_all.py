@@ -94,6 +94,11 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             machine.environment(PYTHONPATH=os.pathsep.join([str(CHECKOUT), machine.host_path])),
             120,
         ),
+        "agreement": (
+            [machine.full, EXPERIMENTS / "device_agreement.py", "--gpu", "--out", out / "agreement.json"],
+            checkout,
+            300,
+        ),
         "sanitizer": (
             [machine.full, EXPERIMENTS / "planted_faults.py", "--quick", "--sanitizer", "compute-sanitizer"],
             checkout,
