@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cudabuild.backend.contraction import emit_fused
 from cudabuild.backend.faults import check_divisor
 from cudabuild.backend.narrow_floats import next_after
 from cudabuild.backend.text import Operand, float_literal, int_literal
@@ -56,6 +57,8 @@ def _arithmetic(e: FunctionEmitter, instr: Instr) -> Operand:
     """add, sub, mul, div."""
     a, b = instr.operands
     if isinstance(instr.type, Float):
+        if instr in e.fused:
+            return emit_fused(e, instr, e.fused[instr])
         x, y = e.scalar(a), e.scalar(b)
         if x.type == "half" and instr.op == "div":
             return _by_float(e, [x, y], lambda p, q: e.text.emit("float", f"fdiv {e.fast}{p.typed}, {q.text}"))

@@ -78,6 +78,9 @@ class Dialect:
     atomic_ordering = "monotonic"
     #: What is checked inside kernels: ``bounds`` of indices, ``division`` by zero. Needs ``faults`` and ``fault``.
     checks: frozenset[str] = frozenset()
+    #: Whether it is decided here what is contracted (``contraction.py``), and not by LLVM; and whether anything is.
+    decides_contraction = False
+    fuses = False
     #: Whether the kernel's last parameter is the address of a fault record.
     takes_record = False
     #: The places that can fail; a dialect that takes part in checks makes one.

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cudabuild.backend import arithmetic, faults, memory, printing, views
+from cudabuild.backend.contraction import find_fused
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.edges import Edges
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
@@ -152,6 +153,7 @@ class FunctionEmitter:
     Attributes:
         text, dialect, options, index_bits, module: what is being written and how.
         instr: the instruction being lowered.
+        fused: additions of which a product is part -> which operand it is (``contraction.py``).
         fast: fast-math flags with a trailing space, for operations on floats.
     """
 
@@ -165,7 +167,10 @@ class FunctionEmitter:
         self.index_bits = module.index_bits
         self.ranges = module.ranges_of(function)
         self.fast = "nsz arcp contract afn reassoc " if module.options["fastmath"] else ""
-        self.fast = self.fast or ("contract " if module.options["fma"] else "")
+        contracts = bool(module.options["fma"]) and not self.fast
+        self.fused = find_fused(function) if contracts and self.dialect.fuses else {}
+        if contracts and not self.dialect.decides_contraction:
+            self.fast = "contract "
         self.leaves: dict[Value, tuple[Operand, ...]] = {}
         self.block = function.blocks[0]
         self.instr: Instr | None = None

@@ -23,6 +23,7 @@ __all__ = [
     "emit_object",
     "find_version",
     "host_features",
+    "host_has_fma",
     "host_machine",
     "host_processor",
     "host_triple",
@@ -113,6 +114,11 @@ def host_processor() -> str:
 def host_features() -> str:
     """The host's CPU features as one sorted string: part of a host image's identity."""
     return str(_binding().get_host_cpu_features().flatten())
+
+
+def host_has_fma() -> bool:
+    """Whether this computer's processor has a fused multiply-add; elsewhere it is a call, and slow."""
+    return host_triple().startswith(("aarch64", "arm64")) or "+fma" in host_features().split(",")
 
 
 def optimise_module(module: Any, machine: Any, level: int, *, vectorise: bool = False) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from cudabuild.backend import llvm
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.text import Operand, constant_global
 from cudabuild.cpu import brain, warp_ops
@@ -87,6 +88,8 @@ class HostDialect(Dialect):
     splits_guards = True
     #: Whether neighbouring blocks may run as one where no thread can tell (``joining.py``).
     joins_blocks = True
+    #: Checks put branches and calls between a product and a sum, and must change no result.
+    decides_contraction = True
     #: How many instructions may pass between two looks at the stop flag.
     poll_limit = LIMIT
     #: LLVM text that the module needs besides the schedule.
@@ -96,6 +99,7 @@ class HostDialect(Dialect):
 
     def __init__(self, function: Function, triple: str, datalayout: str, guards: frozenset[str] = frozenset()) -> None:
         self.checks = guards
+        self.fuses = llvm.host_has_fma()
         self.faults = FaultTable()
         self._conditions: dict[Condition, None] = {}
         if guards:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from cudabuild import cuda
+from cudabuild.backend import llvm
 from cudabuild.cpu.compile import emit_host_text, optimise_host_text
 from cudabuild.definition import KernelDefinition
 from cudabuild.frontend import build_ir
@@ -92,8 +93,10 @@ def test_indices_of_unknown_sign_are_wrapped():
     assert "select" in text_of(unknown_sign, "float32[::1], int32[::1], float32[::1]")
 
 
-def test_multiplication_and_addition_may_contract():
-    assert "fmul contract float" in text_of(saxpy, "float32, float32[::1], float32[::1]")
+def test_multiplication_and_addition_are_fused_and_llvm_contracts_nothing():
+    text = text_of(saxpy, "float32, float32[::1], float32[::1]")
+    assert ("@llvm.fma.f32" in text) == llvm.host_has_fma()
+    assert "contract" not in text
 
 
 def test_a_kernel_without_barriers_has_no_coroutine_and_allocates_nothing():
