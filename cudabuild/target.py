@@ -40,7 +40,7 @@ class Target:
         cc: the compute capability, ``(9, 0)``.
         suffix: ``""``, ``"a"`` (this device only) or ``"f"`` (its family).
         is_ptx: True for ``compute_…``.
-        ptx_isa: the oldest PTX ISA version that LLVM writes for it, ``(7, 8)``; ``(0, 0)`` if not in the table.
+        ptx_isa: the PTX ISA version that is written for it, ``(7, 8)``; ``(0, 0)`` if not in the table.
         linker: the oldest nvJitLink that makes its cubin, ``(12, 9)``.
     """
 
@@ -104,9 +104,9 @@ class Target:
         return self.name in TARGETS
 
 
-#: compute capability: (oldest PTX ISA per suffix, oldest nvJitLink).
+#: compute capability: (PTX ISA per suffix, the oldest with all that we write; oldest nvJitLink).
 _TABLE: dict[tuple[int, int], tuple[dict[str, tuple[int, int]], tuple[int, int]]] = {
-    (7, 5): ({"": (6, 3)}, (12, 9)),
+    (7, 5): ({"": (7, 0)}, (12, 9)),
     (8, 0): ({"": (7, 0)}, (12, 9)),
     (8, 6): ({"": (7, 1)}, (12, 9)),
     (8, 7): ({"": (7, 4)}, (12, 9)),

@@ -68,11 +68,11 @@ def test_a_cubin_image_says_what_it_is() -> None:
 def test_a_ptx_image_needs_the_driver_that_knows_its_isa() -> None:
     image = compiler.compile_image(DEFINITION, SIGNATURE, target=COMPUTE_75, index_width=64)
     text = bytes(image.data).decode()
-    assert text.splitlines()[4:6] == [".version 6.3", ".target sm_75"]
+    assert text.splitlines()[4:6] == [".version 7.0", ".target sm_75"]
     assert f".visible .entry {image.symbol}(" in text
     assert image.symbol.endswith("_w64")
     assert (image.kind, image.target) == ("ptx", "compute_75")
-    assert image.attributes["minimum_driver"] == 10000
+    assert image.attributes["minimum_driver"] == 11000
     assert "nvjitlink" not in image.toolchain
 
 

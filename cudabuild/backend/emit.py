@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cudabuild.backend import arithmetic, faults, memory, printing, views
+from cudabuild.backend import arithmetic, faults, libdevice_calls, memory, printing, views
 from cudabuild.backend.contraction import find_fused
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.edges import Edges
@@ -550,6 +550,7 @@ def _branch(e: FunctionEmitter, instr: Instr) -> None:
 
 _ROWS: dict[str, Row] = {
     **arithmetic.ROWS,
+    **libdevice_calls.ROWS,
     **memory.ROWS,
     **faults.ROWS,
     **printing.ROWS,

@@ -80,9 +80,11 @@ def parse_module(text: str) -> Any:
 def nvptx_machine(processor: str, level: int) -> Any:
     """LLVM's code generator for ``processor`` (``sm_90a``), which must be a name of the target table.
 
-    No PTX feature is asked for: LLVM then writes the oldest PTX ISA that is valid for the processor.
+    LLVM writes the oldest PTX ISA that is valid for the processor, unless one is asked for: for sm_75 that is 7.0, the
+    first with ``tanh.approx``, which libdevice uses (every driver of CUDA 12 knows it).
     """
-    return _binding().Target.from_triple(_NVPTX).create_target_machine(cpu=processor, opt=level)
+    features = "+ptx70" if processor == "sm_75" else ""
+    return _binding().Target.from_triple(_NVPTX).create_target_machine(cpu=processor, features=features, opt=level)
 
 
 @cache

@@ -2,7 +2,7 @@
 """The rows of the operation table that are NVIDIA's: registers, barriers, shuffles, shared memory, math, conversions.
 
 LLVM ends the process on an operation that a target cannot select, so every intrinsic written here is one that the
-NVPTX back end selects from sm_75 and PTX 6.3 on (a test emits each for every target). What is not among them goes
+NVPTX back end selects from sm_75 and PTX 7.0 on (a test emits each for every target). What is not among them goes
 through libdevice or is spelled out.
 """
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from cudabuild.host_api import stream as stream
     from cudabuild.host_api import synchronize as synchronize
     from cudabuild.host_api import to_device as to_device
+    from cudabuild.lang.libdevice import libdevice as libdevice
 
 __all__ = [
     "activemask",
@@ -143,6 +144,9 @@ __all__ += sorted(_HOST_NAMES)
 def __getattr__(name: str) -> Any:
     if name == "random":
         return __import__("cudabuild.cuda.random", fromlist=("",))
+    if name == "libdevice":  # some 350 names, made when they are wanted
+        globals()[name] = found = __import__("cudabuild.lang.libdevice", fromlist=("",)).libdevice
+        return found
     if name not in _HOST_NAMES:
         raise AttributeError(f"module 'cudabuild.cuda' has no attribute {name!r}")
     # By name: this package is on the ground floor, and what answers on the host stands above it.

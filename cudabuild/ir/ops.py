@@ -68,6 +68,13 @@ _TABLE = (
     OpSpec("complex", 2, _PURE, (), "a complex number of its real and its imaginary part"),
     OpSpec("part", 1, _PURE, ("index",), "the real (0) or imaginary (1) part of a complex number"),
     OpSpec("math", -1, _PURE, ("function",), "a function of libdevice's name without __nv_ and type suffix; see MATH"),
+    OpSpec(
+        "libdevice",
+        -1,
+        _PURE,
+        ("function",),
+        "a function of ``lang/libdevice.py`` by its own name; a tuple where it has several results",
+    ),
     OpSpec("isnan", 1, _PURE, (), "bool"),
     OpSpec("isinf", 1, _PURE, (), "bool"),
     OpSpec("isfinite", 1, _PURE, (), "bool"),

@@ -14,6 +14,7 @@ from cudabuild.ir.cfg import Dominators, reverse_postorder
 from cudabuild.ir.ir import Block, Function, Instr, Param, Value
 from cudabuild.ir.ops import ATOMICS, MATH, OPS
 from cudabuild.ir.printing import PLACEHOLDERS, split_text
+from cudabuild.lang.libdevice import FUNCTIONS
 from cudabuild.types import (
     Array,
     Boolean,
@@ -246,6 +247,23 @@ def _math(instr: Instr, kinds: list[Type]) -> str | None:
     return None if fits else f"{name} of {kinds} to {instr.type}"
 
 
+def _libdevice(instr: Instr, kinds: list[Type]) -> str | None:
+    signature = FUNCTIONS.get(instr.attrs["function"])
+    if signature is None:
+        return f"{instr.attrs['function']} is none"
+    found = instr.type.elements if isinstance(instr.type, Tuple) else (instr.type,)
+    fits = [kind.name for kind in found] == signature.results and len(kinds) == len(signature.arguments)
+    fits = fits and all(_is_given(kind, name) for kind, name in zip(kinds, signature.arguments, strict=True))
+    return None if fits else f"{instr.attrs['function']} of {kinds} to {instr.type}"
+
+
+def _is_given(kind: Type, wanted: str) -> bool:
+    """Whether a libdevice argument of type ``wanted`` may be this; a vector may lie in any memory."""
+    if isinstance(kind, Array):
+        return kind.ndim == 1 and kind.layout == "C" and wanted == f"{kind.dtype.name}[::1]"
+    return kind.name == wanted
+
+
 def _test(instr: Instr, kinds: list[Type]) -> str | None:
     fits = isinstance(kinds[0], Float) and isinstance(instr.type, Boolean)
     return None if fits else f"of {kinds[0]} to {instr.type}"
@@ -408,5 +426,6 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     "address": _address, "retype": _retype, "const": _const, "cmp": _cmp,
     "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
+    "libdevice": _libdevice,
     "fence": _fence, "branch": _branch, "call": _call, "print": _print,
 }  # fmt: skip

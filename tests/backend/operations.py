@@ -19,6 +19,7 @@ from cudabuild.ir.ir import Block, Builder, Function, Instr, Param, Value
 from cudabuild.ir.ops import ATOMICS, MATH
 from cudabuild.ir.ranges import compute_ranges
 from cudabuild.ir.verifier import verify_function
+from cudabuild.lang.libdevice import FUNCTIONS
 from cudabuild.target import parse_target
 from cudabuild.types import (
     Array,
@@ -31,6 +32,7 @@ from cudabuild.types import (
     Record,
     Scalar,
     TimeDelta,
+    Tuple,
     bfloat16,
     bool_,
     complex64,
@@ -43,6 +45,8 @@ from cudabuild.types import (
     int32,
     int64,
     none,
+    parse_signature,
+    scalar_by_name,
     uint8,
     uint16,
     uint32,
@@ -174,6 +178,26 @@ def float_kernels(kind: Scalar) -> Iterator[Function]:
         operands: Sequence[Value] = (a, n) if function in ("ldexp", "powi") else (a, b, c)[:count]
         k.keep(k.op("math", kind, *operands, function=function))
     yield k.finish()
+
+
+def libdevice_kernels() -> Iterator[Function]:
+    """Every function of ``cuda.libdevice``, a kernel for each signature."""
+    by_types: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for name, signature in FUNCTIONS.items():
+        by_types.setdefault((tuple(signature.arguments), tuple(signature.results)), []).append(name)
+    for number, names in enumerate(by_types.values()):
+        signature = FUNCTIONS[names[0]]
+        given = [parse_signature(name)[0] for name in signature.arguments]
+        k = Kernel(f"libdevice_{number}", *given)  # type: ignore[arg-type]
+        results = [scalar_by_name(name) for name in signature.results]
+        for name in names:
+            if len(results) == 1:
+                k.keep(k.op("libdevice", results[0], *k.arguments, function=name))  # type: ignore[arg-type]
+                continue
+            found = k.op("libdevice", Tuple(results), *k.arguments, function=name)  # type: ignore[arg-type]
+            for index, kind in enumerate(results):
+                k.keep(k.op("item", kind, found, index=index))  # type: ignore[arg-type]
+        yield k.finish()
 
 
 def complex_kernel(kind: Complex) -> Function:
@@ -390,6 +414,7 @@ def all_kernels() -> list[Function]:
     found += map(integer_kernel, INTEGERS)
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
     found += [complex_kernel(kind) for kind in COMPLEX if kind != weak_complex]
+    found += libdevice_kernels()
     found += [memory_kernel(kind) for kind in STORED]
     found += [call_kernel(kind) for kind in (*ALL_TYPES, *COMPLEX)]
     assert all(isinstance(kind, (Boolean, Float, Integer)) for kind in ALL_TYPES)

@@ -49,7 +49,7 @@ def sort_as_made(names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", list(TARGETS))
-def test_the_ptx_isa_is_the_oldest_that_the_target_has(name: str) -> None:
+def test_the_ptx_isa_is_that_of_the_table(name: str) -> None:
     target = parse_target(name)
     ptx = make_ptx(parse_function(SAXPY), name)
     assert find_isa(ptx) == target.ptx_isa

@@ -48,7 +48,7 @@ def test_every_triple_is_ranked_or_refused_with_a_reason(cc: tuple[int, int], dr
     for target, reason in ranked:
         alone = rank_targets(DeviceInfo(cc, driver), [target])
         assert alone == [(target, reason)], "a target's verdict does not depend on the others"
-        oldest = {75: 10000, 80: 11000, 86: 11010, 87: 11040, 88: 13000, 89: 11080, 90: 11080, 100: 12070, 103: 12090,
+        oldest = {75: 11000, 80: 11000, 86: 11010, 87: 11040, 88: 13000, 89: 11080, 90: 11080, 100: 12070, 103: 12090,
                   110: 13000, 120: 12080, 121: 12090}[target.cc[0] * 10 + target.cc[1]]  # fmt: skip
         if not target.is_ptx:
             oldest = 13000 if target.cc in ((8, 8), (11, 0)) else 12000

@@ -42,7 +42,7 @@ def test_only_two_numbers_need_a_linker_of_cuda_13() -> None:
 @pytest.mark.parametrize(
     ("name", "isa"),
     [
-        ("75", (6, 3)), ("80", (7, 0)), ("86", (7, 1)), ("87", (7, 4)), ("88", (9, 0)), ("89", (7, 8)), ("90", (7, 8)),
+        ("75", (7, 0)), ("80", (7, 0)), ("86", (7, 1)), ("87", (7, 4)), ("88", (9, 0)), ("89", (7, 8)), ("90", (7, 8)),
         ("90a", (8, 0)), ("100", (8, 6)), ("100a", (8, 6)), ("100f", (8, 8)), ("103", (8, 8)), ("110", (9, 0)),
         ("120", (8, 7)), ("121", (8, 8)),
     ],
@@ -212,5 +212,5 @@ def test_minimum_driver() -> None:
     assert minimum_driver(parse_target("90")) == 12000
     assert minimum_driver(parse_target("90"), linker=(13, 2)) == 13000
     assert minimum_driver(parse_target("110")) == 13000
-    assert minimum_driver(parse_target("compute_75")) == 10000
+    assert minimum_driver(parse_target("compute_75")) == 11000
     assert minimum_driver(parse_target("compute_75"), ptx_isa=(8, 7)) == 12080

@@ -13,7 +13,7 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.operands import Operand
 from cudabuild.lang.name import KernelName
 
-__all__ = ["find_rule", "kernel_name", "python_function", "supported_members", "takes_whole"]
+__all__ = ["find_rule", "kernel_name", "python_function", "replace_rules", "supported_members", "takes_whole"]
 
 _BY_NAME: dict[str, Rule] = {}
 _BY_OBJECT: dict[Any, Rule] = {}
@@ -65,6 +65,12 @@ def find_rule(value: Any) -> Rule | None:
 def takes_whole(value: Any) -> bool:
     """Whether the rule for calling ``value`` takes None-or-a-value and members of enums as such."""
     return value in _WHOLE
+
+
+def replace_rules(change: Callable[[Any, Rule], Rule]) -> None:
+    """Puts ``change(object, rule)`` in the place of the rule of every Python object."""
+    for item, rule in _BY_OBJECT.items():
+        _BY_OBJECT[item] = change(item, rule)
 
 
 def supported_members(module: Any) -> list[str]:

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``operator`` module, and NumPy's functions that are operators: one table each, by the operator that they are."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from cudabuild.frontend.context import Context
+from cudabuild.frontend.impl import arrays, operators
+from cudabuild.frontend.impl.builtins import abs_, int_
+from cudabuild.frontend.impl.registry import python_function
+from cudabuild.frontend.operands import NoneOperand, Operand
+
+__all__: list[str] = []
+
+#: Operator -> the functions of two operands that are it. In place or not is the same for numbers.
+_BINARY: dict[str, tuple[str, ...]] = {
+    "+": ("operator.add", "operator.iadd", "numpy.add"),
+    "-": ("operator.sub", "operator.isub", "numpy.subtract"),
+    "*": ("operator.mul", "operator.imul", "numpy.multiply"),
+    "/": ("operator.truediv", "operator.itruediv", "numpy.divide"),
+    "//": ("operator.floordiv", "operator.ifloordiv", "numpy.floor_divide"),
+    "%": ("operator.mod", "operator.imod", "numpy.remainder"),
+    "**": ("operator.pow", "operator.ipow", "numpy.power"),
+    "&": ("operator.and_", "operator.iand", "numpy.bitwise_and"),
+    "|": ("operator.or_", "operator.ior", "numpy.bitwise_or"),
+    "^": ("operator.xor", "operator.ixor", "numpy.bitwise_xor"),
+    "<<": ("operator.lshift", "operator.ilshift", "numpy.left_shift"),
+    ">>": ("operator.rshift", "operator.irshift", "numpy.right_shift"),
+}
+
+_COMPARISONS: dict[str, tuple[str, ...]] = {
+    "==": ("operator.eq", "numpy.equal"),
+    "!=": ("operator.ne", "numpy.not_equal"),
+    "<": ("operator.lt", "numpy.less"),
+    "<=": ("operator.le", "numpy.less_equal"),
+    ">": ("operator.gt", "numpy.greater"),
+    ">=": ("operator.ge", "numpy.greater_equal"),
+    "is": ("operator.is_",),
+    "is not": ("operator.is_not",),
+}
+
+_UNARY: dict[str, tuple[str, ...]] = {
+    "-": ("operator.neg", "numpy.negative"),
+    "+": ("operator.pos", "numpy.positive"),
+    "~": ("operator.invert", "numpy.invert"),
+    "not": ("operator.not_", "numpy.logical_not"),
+}
+
+
+def _register(table: dict[str, tuple[str, ...]], make: Callable[[str], Callable[..., Operand]]) -> None:
+    modules: dict[str, Any] = {"operator": operator, "numpy": numpy}
+    for symbol, spellings in table.items():
+        for spelling in spellings:
+            module, _, name = spelling.partition(".")
+            python_function(getattr(modules[module], name), name=spelling)(make(symbol))
+
+
+def _binary(symbol: str) -> Callable[..., Operand]:
+    def rule(context: Context, a: Operand, b: Operand) -> Operand:
+        return operators.binary(context, symbol, a, b)
+
+    return rule
+
+
+def _comparison(symbol: str) -> Callable[..., Operand]:
+    def rule(context: Context, a: Operand, b: Operand) -> Operand:
+        return operators.compare(context, symbol, a, b)
+
+    return rule
+
+
+def _unary(symbol: str) -> Callable[..., Operand]:
+    def rule(context: Context, a: Operand) -> Operand:
+        return operators.unary(context, symbol, a)
+
+    return rule
+
+
+_register(_BINARY, _binary)
+_register(_COMPARISONS, _comparison)
+_register(_UNARY, _unary)
+
+
+@python_function(operator.truth)
+def truth(context: Context, a: Operand) -> Operand:
+    return context.truth(a)
+
+
+@python_function(operator.getitem)
+def getitem(context: Context, a: Operand, b: Operand) -> Operand:
+    return arrays.get_item(context, a, b)
+
+
+@python_function(operator.setitem)
+def setitem(context: Context, a: Operand, b: Operand, c: Operand) -> Operand:
+    arrays.set_item(context, a, b, c)
+    return NoneOperand()
+
+
+@python_function(numpy.logical_and)
+def logical_and(context: Context, x1: Operand, x2: Operand) -> Operand:
+    return operators.logical(context, "and", context.truth(x1), context.truth(x2))
+
+
+@python_function(numpy.logical_or)
+def logical_or(context: Context, x1: Operand, x2: Operand) -> Operand:
+    return operators.logical(context, "or", context.truth(x1), context.truth(x2))
+
+
+@python_function(numpy.logical_xor)
+def logical_xor(context: Context, x1: Operand, x2: Operand) -> Operand:
+    return operators.compare(context, "!=", context.truth(x1), context.truth(x2))
+
+
+python_function(operator.abs)(abs_)
+python_function(operator.index)(int_)
