@@ -23,6 +23,9 @@ import os, time, unittest
 from numba import cuda
 from numba.cuda.testing import CUDATestCase
 
+MADE = {}
+exec("def g():\\n    return 2\\n", {}, MADE)
+
 class TestFake(CUDATestCase):
     def test_1_passes(self):
         self.assertPreciseEqual(cuda.grid.__class__, cuda.gridsize.__class__)
@@ -49,6 +52,10 @@ class TestFake(CUDATestCase):
         made = {}
         exec("def f():\\n    return 1\\n", {}, made)
         self.assertIn("return 1", inspect.getsource(made["f"]))
+
+    def test_6_has_no_text_at_import(self):
+        import inspect
+        self.assertIn("return 2", inspect.getsource(MADE["g"]))
 
     def test_7_skips(self):
         self.skipTest("for a reason")
@@ -90,6 +97,7 @@ def test_outcomes(tmp_path: Path) -> None:
         "test_4_comes_after": "passed",
         "test_5_hangs": "died",
         "test_6_has_no_text": "passed",
+        "test_6_has_no_text_at_import": "passed",
         "test_7_skips": "skipped",
         "test_8_asks_for_insides": "skipped",
         "test_9_fails_in_a_part": "failed",
@@ -107,7 +115,7 @@ def test_outcomes(tmp_path: Path) -> None:
 
 
 def test_source_hook_is_counted_apart(tmp_path: Path) -> None:
-    items = [item for item in items_of(tmp_path / "tests", FAKE) if "test_6" in item.id]
+    items = [item for item in items_of(tmp_path / "tests", FAKE) if item.id.endswith("test_6_has_no_text")]
     settings = children.Settings(tmp_path / "tests", "cpu", tmp_path, tell=lambda line: None)
     outcomes = children.run_items(items, settings)
     unaided = children.run_items(items, children.replace(settings, source_hook=False))

@@ -8,10 +8,11 @@ line: ``{"start": id}`` when an item begins, so that one that ends the process i
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import re
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,13 @@ class SuiteModule(pytest.Module):
     """A file of the suite under the name that it has in the package."""
 
     def _getobj(self) -> Any:
-        name = ".".join(self.path.relative_to(SUITE).with_suffix("").parts)
-        module = importlib.import_module(f"numba.cuda.tests.{name}")
+        name = ".".join(("numba.cuda.tests", *self.path.relative_to(SUITE).with_suffix("").parts))
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         numba._source_hook.attach(module)
+        spec.loader.exec_module(module)
         return module
 
 

@@ -25,7 +25,7 @@ class StandIn:
 
     def __getattr__(self, name: str) -> StandIn:
         if name.startswith("__"):
-            raise AttributeError(name)
+            raise AttributeError(f"{self._name} is a stand-in and has no {name}")
         return StandIn(f"{self._name}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

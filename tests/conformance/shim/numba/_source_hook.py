@@ -23,13 +23,29 @@ registered = 0
 
 def install() -> None:
     """Registers the text of ``python -c``."""
-    arguments = sys.orig_argv
-    if _is_on() and "-c" in arguments[1:-1]:
-        _register("<string>", arguments[arguments.index("-c", 1) + 1])
+    text = _command_text(sys.orig_argv[1:])
+    if _is_on() and text is not None:
+        _register("<string>", text)
+
+
+def _command_text(arguments: list[str]) -> str | None:
+    """What follows ``-c``, which is one of Python's own options only before a script's or module's name."""
+    left = iter(arguments)
+    for argument in left:
+        if argument == "-c":
+            return next(left, None)
+        if argument in ("-X", "-W"):
+            next(left, None)
+        elif not argument.startswith("-") or argument in ("-", "-m"):
+            return None
+    return None
 
 
 def attach(module: ModuleType) -> None:
-    """Gives a file of the suite an ``exec`` of its own, which keeps the text. All of its calls name their globals."""
+    """Gives a file of the suite, before it runs, an ``exec`` of its own, which keeps the text.
+
+    All calls in the suite name their globals.
+    """
     if _is_on():
         module.exec = _execute  # type: ignore[attr-defined]
 
