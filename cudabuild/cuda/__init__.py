@@ -144,6 +144,12 @@ __all__ += sorted(_HOST_NAMES)
 def __getattr__(name: str) -> Any:
     if name == "random":
         return __import__("cudabuild.cuda.random", fromlist=("",))
+    if name[-1:] in ("1", "2", "3", "4"):
+        vectors = __import__("cudabuild.lang.vector", fromlist=("",))
+        vector = vectors.VECTORS.get(name) or vectors.ALIASES.get(name)
+        if vector is not None:
+            globals()[name] = vector
+            return vector
     if name == "libdevice":  # some 350 names, made when they are wanted
         globals()[name] = found = __import__("cudabuild.lang.libdevice", fromlist=("",)).libdevice
         return found

@@ -16,6 +16,7 @@ from cudabuild.frontend.impl import (
     operator_functions,
     printing,
     threads,
+    vectors,
     warp,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "operator_functions",
     "printing",
     "threads",
+    "vectors",
     "warp",
 ]
 
