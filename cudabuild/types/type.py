@@ -168,6 +168,11 @@ class Complex(Scalar):
         self.bits = bits
         self.part: Float = Float(bits // 2)
 
+    @property
+    def underlying_float(self) -> Float:
+        """The type of the parts, by numba's name."""
+        return self.part
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Complex, (self.bits,))
 

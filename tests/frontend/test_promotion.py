@@ -10,6 +10,7 @@ from cudabuild.frontend.promotion import join_types, promote
 from cudabuild.types import (
     Array,
     Tuple,
+    bfloat16,
     bool_,
     float32,
     float64,
@@ -17,12 +18,14 @@ from cudabuild.types import (
     int64,
     none,
     scalar_by_name,
+    weak_complex,
     weak_float,
     weak_int,
 )
 
 NAMES = [
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "complex64", "complex128",
 ]  # fmt: skip
 
 
@@ -42,13 +45,27 @@ def test_weak_numbers_promote_as_in_numpy(name: str) -> None:
     scalar = np.dtype(name).type(1)
     assert promote(weak_int, kind).name == (scalar + 1).dtype.name
     assert promote(kind, weak_float).name == (scalar + 1.0).dtype.name
+    assert promote(kind, weak_complex).name == (scalar + 1j).dtype.name
 
 
 def test_weak_numbers_among_themselves_stay_weak() -> None:
     assert promote(weak_int, weak_int) == weak_int
     assert promote(weak_int, weak_float) == weak_float
+    assert promote(weak_complex, weak_float) == promote(weak_int, weak_complex) == weak_complex
     assert promote(bool_, bool_) == weak_int
     assert promote(bool_, float32) == float32
+
+
+def test_bfloat16_promotes_like_float16() -> None:
+    for name, wanted in (
+        ("bfloat16", "bfloat16"), ("float16", "float32"), ("float32", "float32"), ("float64", "float64"),
+        ("int8", "bfloat16"), ("uint8", "bfloat16"), ("int16", "float32"), ("int32", "float64"), ("uint64", "float64"),
+        ("bool", "bfloat16"), ("int", "bfloat16"), ("float", "bfloat16"), ("complex", "complex64"),
+        ("complex64", "complex64"), ("complex128", "complex128"),
+    ):  # fmt: skip
+        other = scalar_by_name(name)
+        assert other is not None
+        assert promote(bfloat16, other).name == promote(other, bfloat16).name == wanted, name
 
 
 def test_variables_join_by_promotion() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels with one mistake each (two where noted): the golden messages show what their writer is told."""
 
+import cmath
 import math
 
 import numpy as np
@@ -134,7 +135,7 @@ def captured_text_array(x):
 
 
 def helper_with_mistake(value):
-    return value.imag + 1.0
+    return value.imaginary + 1.0
 
 
 def mistake_in_helper(x):
@@ -264,3 +265,32 @@ def adds_two_dates(dates):
 
 def months_beside_days(months, days):
     months[0] = months[0] + days[0]
+
+
+def complex_into_a_real_array(x, z):
+    i = cuda.grid(1)
+    x[i] = z[i] * 2.0
+
+
+def math_of_a_complex_number(x, z):
+    i = cuda.grid(1)
+    x[i] = math.sin(z[i])
+
+
+def order_of_complex_numbers(x, z):
+    i = cuda.grid(1)
+    if z[i] < z[0]:
+        x[i] = 1.0
+    x[0] = abs(max(z[0], z[1]))
+
+
+def floor_of_a_complex_number(x, z):
+    z[0] = z[1] // 2
+    z[1] = ~z[0]
+    x[0] = cmath.sin(z[0]).imag % 2
+
+
+def atomic_on_complex_numbers(x, z):
+    cuda.atomic.add(z, 0, 1j)
+    cuda.shfl_sync(0xFFFFFFFF, z[0], 0)
+    x[0] = z.imag.imag[0]

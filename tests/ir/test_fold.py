@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from interpreter import apply
 from programs import INTERESTING
 
-from cudabuild.ir.fold import fold
+from cudabuild.ir.fold import fold, round_float
 from cudabuild.ir.ir import Block, Builder
 from cudabuild.types import (
     Boolean,
@@ -21,7 +21,10 @@ from cudabuild.types import (
     Integer,
     Scalar,
     Type,
+    bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -34,6 +37,7 @@ from cudabuild.types import (
     weak_float,
     weak_int,
 )
+from cudabuild.types.brain import brain_bits
 
 INTEGERS: list[Scalar] = [int8, uint8, int32, uint32, int64, uint64, weak_int]
 FLOATS: list[Scalar] = [float16, float32, float64, weak_float]
@@ -124,6 +128,27 @@ def test_casts(data: st.DataObject) -> None:
     value = data.draw(values_of(source))
     done = check("cast", target, [value], [source])
     assert done or (isinstance(value, int) and isinstance(target, Float) and target.bits < 64 and abs(value) > 2**53)
+
+
+def test_parts_of_complex_numbers() -> None:
+    assert folded("complex", complex64, [0.1, -0.0], [float32, float32]) == complex(round_float(0.1, float32), -0.0)
+    assert folded("part", float64, [1.5 - 2j], [complex128], index=1) == -2.0
+    assert folded("part", float32, [0.1 - 2j], [complex64], index=0) == round_float(0.1, float32)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (1.0, 1.0), (1.00390625, 1.0), (1.01171875, 1.015625), (1.0039063, 1.0078125), (-1e-45, -0.0),
+        (3.38953139e38, 3.3895313892515355e38), (3.4e38, math.inf), (-math.inf, -math.inf),
+        (9.2e-41, 9.183549615799121e-41), (4.6e-41, 9.183549615799121e-41), (4.5e-41, 0.0),
+    ],
+)  # fmt: skip
+def test_bfloat16(value: float, wanted: float) -> None:
+    """The upper half of a float32, ties to even."""
+    assert bits(round_float(value, bfloat16)) == bits(wanted)
+    assert brain_bits(value) == int.from_bytes(struct.pack(">f", wanted)[:2], "big")
+    assert folded("add", bfloat16, [wanted, 0.0], [bfloat16, bfloat16]) == wanted
 
 
 @pytest.mark.parametrize("values", [(a, b) for a in (False, True) for b in (False, True)])

@@ -75,6 +75,12 @@ def test_not_a_number_is_read_too() -> None:
     assert math.isnan(function.blocks[0].instructions[0].attrs["value"])
 
 
+@pytest.mark.parametrize("value", ["(1.5-2j)", "1j", "(-0-0j)", "(inf+nanj)"])
+def test_complex_numbers_keep_their_zeros(value: str) -> None:
+    text = f"kernel f() -> none\nentry:\n  %0: complex64 = const value={value}\n  return\n"
+    assert format_function(parse_function(text)) == text
+
+
 def test_tuples_may_have_spaces() -> None:
     function = parse_function(
         "kernel f() -> none\nentry:\n  %0: int8[:, ::1]@shared = shared shape=(2, 3) key=a\n  return"

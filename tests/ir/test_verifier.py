@@ -14,7 +14,7 @@ from cudabuild.ir.parser import parse_function
 from cudabuild.ir.verifier import verify_function
 from cudabuild.types import bool_, int32, none, weak_int
 
-HEAD = "kernel f(n: int, r: int32, a: float32, c: bool, x: float32[::1], m: uint32) -> none\nentry:\n  "
+HEAD = "kernel f(n: int, r: int32, a: float32, c: bool, x: float32[::1], m: uint32, z: complex64) -> none\nentry:\n  "
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,14 @@ HEAD = "kernel f(n: int, r: int32, a: float32, c: bool, x: float32[::1], m: uint
         ("%v: bool = cmp %n, %n predicate=below", "cmp at None: predicate below"),
         ("%v: int = select %n, %n, %n", "select at None: operands [int, int, int] for a result of int"),
         ("%v: int = cast %x", "cast at None: from float32[::1] to int"),
+        ("%v: complex64 = const value=1.0", "const at None: 1.0 of complex64"),
+        ("%v: complex64 = complex %a, %n", "complex at None: of [float32, int] to complex64"),
+        ("%v: float64 = part %z index=0", "part at None: 0 of complex64 to float64"),
+        ("%v: float32 = part %z index=2", "part at None: 2 of complex64 to float32"),
+        ("%v: complex64 = add %z, %z", "add at None: operands [complex64, complex64] for a result of complex64"),
+        ("%v: bool = cmp %z, %z predicate=eq", "cmp at None: compares [complex64, complex64] to bool"),
+        ("%v: float32 = cast %z", "cast at None: from complex64 to float32"),
+        ("%v: float32[:] = field %x offset=4", "field at None: at 4 of float32[::1] to float32[:]"),
         ("%v: float32 = math %a, %a function=exp", "math at None: exp of [float32, float32] to float32"),
         ("%v: bool = isnan %n", "isnan at None: of int to bool"),
         ("%v: Tuple(int, int) = tuple %n, %r", "tuple at None: of [int, int32] to Tuple(int, int)"),

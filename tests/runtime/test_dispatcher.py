@@ -236,9 +236,10 @@ class TestArguments:
              "  found:    (a: a Python float, x: const float32[::1], y: float32[::1])\n"
              "  expected: (float32, float32[::1], float32[::1]): x is a read-only array for float32[::1]: "
              "declare const float32[::1] if the kernel only reads it"),
-            ((1.0, DeviceArray(np.zeros(8, "c8")), device(4)),
-             "kernel: argument 'x' is an array of dtype <c8\n  expected: one of bool, int8, int16, int32, int64, "
-             "uint8, uint16, uint32, uint64, float16, float32, float64, in the machine's byte order"),
+            ((1.0, DeviceArray(np.zeros(8, ">f4")), device(4)),
+             "kernel: argument 'x' is an array of dtype >f4\n  expected: one of bool, int8, int16, int32, int64, "
+             "uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64, complex128, in the "
+             "machine's byte order"),
             ((1.0, np.ma.zeros(3, "f4"), device(4)),
              "kernel: argument 'x' is a masked array\n  do:       pass array.data and array.mask as two arrays"),
             ((1.0, DeviceArray(np.zeros(8, "f4"), mask=device(8)), device(4)),

@@ -250,7 +250,7 @@ def fake_torch() -> Any:
 
     module: Any = types.ModuleType("torch")
     module.Tensor = Tensor
-    for name in ("float32", "float64", "int32", "bfloat16", "bool"):
+    for name in ("float32", "float64", "int32", "bfloat16", "bool", "float8_e4m3fn"):
         setattr(module, name, DType(name))
     return module
 
@@ -282,7 +282,7 @@ class TestTorch:
             ({"is_cuda": False, "device": "cpu"}, "a torch tensor on cpu is not in GPU memory"),
             ({"requires_grad": True}, "a read-only array for float32"),
             ({"negated": True}, "a lazily negated torch tensor"),
-            ({"dtype": torch.bfloat16}, "a tensor of dtype bfloat16"),
+            ({"dtype": torch.float8_e4m3fn}, "a tensor of dtype float8_e4m3fn"),
             ({"dtype": torch.float64}, "an array of float64 for float32"),
         ):
             tensor = torch.Tensor(np.zeros(3, "f4"))

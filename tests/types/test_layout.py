@@ -57,6 +57,18 @@ def test_weak_numbers() -> None:
     assert [f.format for f in parameter_fields(signature, 64)] == ["q", "d"]
 
 
+def test_complex_numbers_are_two_floats_and_a_bfloat16_its_bits() -> None:
+    fields = parameter_fields(parse_signature("bool, complex64, Tuple(complex), bfloat16"), 64)
+    assert [(f.part, f.path, f.format, f.offset) for f in fields] == [
+        ("value", (), "?", 0),
+        ("real", (), "f", 4),
+        ("imag", (), "f", 8),
+        ("real", (0,), "d", 16),
+        ("imag", (0,), "d", 24),
+        ("value", (), "H", 32),
+    ]
+
+
 def test_what_is_no_argument() -> None:
     with pytest.raises(TypeError, match="thing cannot be a kernel argument"):
         parameter_fields((Type("thing"),), 64)

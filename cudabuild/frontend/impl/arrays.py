@@ -80,7 +80,7 @@ def array_attribute(context: Context, array: Value, name: str) -> Operand:
         return context.emit("field", parts, array, offset=part.size if name == "imag" else 0)
     if name == "real":
         return array
-    near = nearest_name(name, _ATTRIBUTES)
+    near = nearest_name(name, [known for known in _ATTRIBUTES if known != name])
     raise Refusal(
         f"an array has no attribute {name!r} in a kernel",
         found=f"{kind.name}.{name}",

@@ -11,7 +11,7 @@ from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, const_of, describe, is_const
 from cudabuild.ir.ir import Value, element_type
 from cudabuild.ir.ops import ATOMICS
-from cudabuild.types import Array, Float, Integer, none
+from cudabuild.types import Array, Complex, Float, Integer, none
 
 __all__: list[str] = []
 
@@ -97,7 +97,11 @@ def _atomic_array(name: str, array: Operand, elements: str) -> Value:
             f"cuda.atomic.{name} on {dtype.name}",
             found=kind.name,
             expected=_ELEMENTS[elements],
-            do="use an array of a wider type, such as int32" if elements == "number" else "use an array of such a type",
+            do="update the parts, such as cuda.atomic.add(array.real, …)"
+            if isinstance(dtype, Complex)
+            else "use an array of a wider type, such as int32"
+            if elements == "number"
+            else "use an array of such a type",
             operand=1,
         )
     return array

@@ -68,7 +68,9 @@ def unary(context: Context, operator: str, operand: Operand) -> Operand:
     if complex_numbers.is_complex(value):
         if operator == "-":
             return complex_numbers.negate(context, value)
-        return complex_numbers.binary(context, operator, value, value)  # which refuses it
+        raise Refusal(
+            "'~' of a complex number", found=describe(operand), expected="an integer", do="take int(z.real)", operand=0
+        )
     if isinstance(kind, Boolean):
         return unary(context, "not", value)
     if is_const(value):
