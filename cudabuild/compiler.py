@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudabuild.backend import cubin, ptx
 from cudabuild.backend.check import check_function
+from cudabuild.backend.disassemble import disassemble
 from cudabuild.backend.emit import emit_module
 from cudabuild.backend.nvptx import NvptxDialect
 from cudabuild.definition import OPTIONS, Options
@@ -84,6 +85,7 @@ class Compilation:
     Attributes:
         definition, signature, options: what is compiled.
         watch: called with each stage's name and the seconds it took itself, earlier stages not counted.
+        symbol: the entry's name, in place of one made of the function's name and the fingerprint.
     """
 
     def __init__(
@@ -92,11 +94,13 @@ class Compilation:
         signature: Signature,
         options: Options | None = None,
         watch: Watch | None = None,
+        symbol: str | None = None,
     ) -> None:
         self.definition = definition
         self.signature = signature
         self.options = definition.options if options is None else options
         self.watch = watch
+        self._symbol = symbol
         self.sites: dict[int, tuple[Site, ...]] = {}  #: what can fail under debug, by index width; made with ``llvm``
         self._results: dict[tuple[Any, ...], Any] = {}
         self._inner = 0.0
@@ -117,6 +121,8 @@ class Compilation:
 
     def symbol(self, index_width: int) -> str:
         """The entry's name: readable in profilers, and distinct for every overload, option set and width."""
+        if self._symbol is not None:
+            return self._symbol
         name = "".join(c if c.isalnum() and c.isascii() else "_" for c in self.definition.qualname.rpartition(".")[2])
         if name[:1].isdigit():
             name = "_" + name
@@ -167,6 +173,11 @@ def _make_cubin(work: Compilation, request: Request) -> cubin.CubinResult:
     assert request.target is not None
     symbol = work.symbol(request.index_width)
     return cubin.link_cubin(work.get("ptx", request), request.target, work.options, symbol)
+
+
+def _make_sass(work: Compilation, request: Request) -> str:
+    linked: cubin.CubinResult = work.get("cubin", request)
+    return disassemble(linked.data)
 
 
 def _make_image(work: Compilation, request: Request) -> KernelImage:
@@ -255,6 +266,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("optimised", ("index_width", "group"), _make_optimised, str),
     Stage("ptx", _TARGET, _make_ptx, str),
     Stage("cubin", _TARGET, _make_cubin),
+    Stage("sass", _TARGET, _make_sass, str),
     Stage("image", _TARGET, _make_image),
 )
 _BY_NAME = {stage.name: stage for stage in STAGES}

@@ -213,6 +213,27 @@ SETTINGS: tuple[Setting, ...] = (
         variable="CUDABUILD_CPU_ORDER",
     ),
     Setting(
+        "early_errors",
+        "flag",
+        True,
+        "Whether a cuda.jit function with signatures is typed when it is decorated, to tell its mistakes there.",
+        variable="CUDABUILD_EARLY_ERRORS",
+    ),
+    Setting(
+        "low_occupancy_warnings",
+        "flag",
+        True,
+        "Whether a launch of a cuda.jit kernel with fewer than 128 blocks is warned of, as numba-cuda does.",
+        variable="CUDABUILD_LOW_OCCUPANCY_WARNINGS",
+    ),
+    Setting(
+        "implicit_copy_warnings",
+        "flag",
+        True,
+        "Whether a NumPy array given to a cuda.jit kernel, copied there and back, is warned of, as in numba-cuda.",
+        variable="CUDABUILD_IMPLICIT_COPY_WARNINGS",
+    ),
+    Setting(
         "log",
         "choice",
         "off",

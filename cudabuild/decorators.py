@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import FunctionType
 
 from cudabuild.definition import DEFAULT_OPTIONS, OPTIONS, KernelDefinition, Options
-from cudabuild.errors import SettingError, nearest_name
+from cudabuild.errors import SettingError, SourceError, nearest_name
 from cudabuild.runtime.dispatcher import Dispatcher
 from cudabuild.types import Type
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from cudabuild.image.image import ImageProvider
     from cudabuild.runtime.device import Device, DeviceChoice
+    from cudabuild.runtime.jit_dispatcher import JitDispatcher
     from cudabuild.types import Signature
 
-__all__ = ["DeviceFunction", "Services", "current_device", "device_function", "kernel"]
+__all__ = ["SERVICES", "DeviceFunction", "Services", "check_option", "current_device", "device_function", "kernel"]
 
 
 class DeviceFunction:
@@ -113,10 +114,7 @@ def _split_options(given: Mapping[str, Any]) -> tuple[Options, dict[str, Sequenc
     variables: dict[str, Sequence[Type]] = {}
     for name, value in given.items():
         if name in _SPECS:
-            if not _is_legal(name, value):
-                raise SettingError(
-                    f"bad value of the kernel option {name}\n  found:    {value!r}\n  expected: {_SPECS[name].accepts}"
-                )
+            check_option(name, value)
             values[name] = value
         elif isinstance(value, Type):
             variables[name] = (value,)
@@ -131,6 +129,18 @@ def _split_options(given: Mapping[str, Any]) -> tuple[Options, dict[str, Sequenc
             )
     options = Options(values, frozenset(values)) if values else DEFAULT_OPTIONS
     return options, variables or None
+
+
+def check_option(name: str, value: Any) -> None:
+    """Checks the value of one compile option.
+
+    Raises:
+        SettingError: it is none that the option can have.
+    """
+    if not _is_legal(name, value):
+        raise SettingError(
+            f"bad value of the kernel option {name}\n  found:    {value!r}\n  expected: {_SPECS[name].accepts}"
+        )
 
 
 def _is_legal(name: str, value: Any) -> bool:
@@ -207,6 +217,72 @@ class Services:
             device = self.current_device()
             chosen = choose_target(device.info) if device.kind == "gpu" else parse_target("75")
         return dump(definition, signature, stage, chosen, index_width)
+
+    # what cuda.jit asks
+
+    def check_early(self, dispatcher: JitDispatcher) -> None:
+        """Types every declared overload of a function, unless its package ships images, which were made of it.
+
+        Raises:
+            CompilationError: the function is wrong.
+        """
+        from cudabuild import early
+
+        if not early.is_wanted():
+            return
+        from cudabuild.importer.binding import find_archive_folders
+
+        definition = dispatcher.definition
+        if find_archive_folders(definition.function):
+            return
+        from cudabuild.frontend import build_ir
+
+        for signature in definition.signatures:
+            try:
+                build_ir(definition, signature)
+            except SourceError:  # told at the launch, if no image is found by then
+                return
+
+    def result_type(self, definition: KernelDefinition, signature: Signature, wanted: Type | None) -> Type:
+        """What a device function returns for arguments of these types."""
+        from cudabuild.cuda_compile import result_type
+
+        return result_type(definition, signature, wanted)
+
+    def image_attributes(self, definition: KernelDefinition, signature: Signature) -> dict[str, Any]:
+        """What the tools say of an overload's image for the default target."""
+        from cudabuild.cuda_compile import image_attributes
+
+        return image_attributes(definition, signature)
+
+    def warn_of_occupancy(self, grid: Any) -> None:
+        """Warns of a grid that leaves most of a GPU idle, where the settings ask for it."""
+        from cudabuild.cuda import config as switches
+
+        blocks = 1
+        for extent in grid if isinstance(grid, (tuple, list)) else (grid,):
+            blocks *= extent
+        if blocks < _FEW_BLOCKS and switches.CUDA_LOW_OCCUPANCY_WARNINGS and not switches.DISABLE_PERFORMANCE_WARNINGS:
+            _warn(f"Grid size {blocks} will likely result in GPU under-utilization due to low occupancy.")
+
+    def warn_of_copy(self) -> None:
+        """Warns of an argument in host memory, likewise."""
+        from cudabuild.cuda import config as switches
+
+        if switches.CUDA_WARN_ON_IMPLICIT_COPY and not switches.DISABLE_PERFORMANCE_WARNINGS:
+            _warn("Host array used in CUDA kernel will incur copy overhead to/from device.")
+
+
+#: Blocks that no large GPU is busy with (an H200 has 132 multiprocessors); numba-cuda's limit.
+_FEW_BLOCKS = 128
+
+
+def _warn(text: str) -> None:
+    import warnings
+
+    from cudabuild.cuda.errors import NumbaPerformanceWarning
+
+    warnings.warn(NumbaPerformanceWarning(text), stacklevel=5)
 
 
 class _LateProvider:

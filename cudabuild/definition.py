@@ -106,9 +106,14 @@ class KernelDefinition:
         variables: a template's type variables.
         options: compile options.
         is_device: True for ``@device_function``.
+        may_be_called: whether kernels may call it: a device function, or a kernel that may be both.
+        carveout: the share of a multiprocessor's memory that launches want as shared memory, in percent; -1 leaves it
+            to the driver. None says nothing.
     """
 
-    __slots__ = ("_signatures", "function", "is_device", "options", "spec", "variables")
+    __slots__ = (
+        "_signatures", "carveout", "function", "is_device", "may_be_called", "options", "spec", "variables",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -117,12 +122,16 @@ class KernelDefinition:
         variables: Mapping[str, Sequence[Type]] | None = None,
         options: Options = DEFAULT_OPTIONS,
         is_device: bool = False,
+        may_be_called: bool = False,
+        carveout: int | None = None,
     ) -> None:
         self.function = function
         self.spec = spec
         self.variables = variables
         self.options = options
         self.is_device = is_device
+        self.may_be_called = is_device or may_be_called
+        self.carveout = carveout
         self._signatures: list[Signature] | None = None
 
     @property
@@ -145,7 +154,7 @@ class KernelDefinition:
             from cudabuild.annotations import signature_from_annotations
 
             if self.spec is not None:
-                found = parse_signatures(self.spec, self.variables)
+                found = parse_signatures(self.spec, self.variables, returns=self.is_device)
             else:
                 annotated = signature_from_annotations(self.function)
                 found = [] if annotated is None else [annotated]

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "ArgumentError",
     "BoundsError",
     "CheckError",
     "CompilationError",
+    "ConfigurationError",
+    "ConfigurationTypeError",
     "CudabuildError",
     "Diagnostic",
     "DriverError",
@@ -201,6 +204,18 @@ class NoImageError(CudabuildError):
 
 class LaunchError(CudabuildError):
     """A launch with a bad configuration or arguments."""
+
+
+class ConfigurationError(LaunchError, ValueError):
+    """A launch configuration that is missing, or whose numbers no device takes."""
+
+
+class ConfigurationTypeError(LaunchError, TypeError):
+    """A launch configuration made of something else than whole numbers."""
+
+
+class ArgumentError(LaunchError, TypeError):
+    """Arguments that a kernel does not take: too few or too many of them, or of other types."""
 
 
 class BoundsError(LaunchError, IndexError):

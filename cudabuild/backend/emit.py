@@ -130,7 +130,7 @@ def emit_module(
     ranges_of: Callable[[Function], RangeFacts],
     options: Options = DEFAULT_OPTIONS,
 ) -> ModuleText:
-    """The LLVM module of the kernel ``function``.
+    """The LLVM module of ``function``: a kernel, or a device function for others to call.
 
     Args:
         function: verified typed IR; operations that ``dialect`` cannot select must have been refused already.
@@ -143,7 +143,11 @@ def emit_module(
     module = ModuleEmitter(text, dialect, index_width, options, ranges_of, symbol, names)
     for callee in function.callees:
         FunctionEmitter(module, callee).run_device()
-    FunctionEmitter(module, function).run_kernel()
+    emitter = FunctionEmitter(module, function)
+    if function.is_kernel:
+        emitter.run_kernel()
+    else:
+        emitter.run_device(exported=True)
     return text
 
 
@@ -197,8 +201,8 @@ class FunctionEmitter:
         self.dialect.close_kernel(self)
         self.edges.complete_phis()
 
-    def run_device(self) -> None:
-        name = self.module.device_names[self.function]
+    def run_device(self, *, exported: bool = False) -> None:
+        name = self.module.symbol if exported else self.module.device_names[self.function]
         parameters = list(self.dialect.device_parameters)
         for param in self.function.params:
             operands = [
@@ -207,8 +211,10 @@ class FunctionEmitter:
             ]
             parameters += [operand.typed for operand in operands]
             self.leaves[param] = tuple(operands)
-        group = self.module.text.attribute_group("alwaysinline " + self.dialect.function_attributes(self))
-        header = f"define internal {self.result_type()} @{name}({', '.join(parameters)}) {group}"
+        inlined = "" if exported else "alwaysinline "
+        group = self.module.text.attribute_group(inlined + self.dialect.function_attributes(self))
+        linkage = "" if exported else "internal "
+        header = f"define {linkage}{self.result_type()} @{name}({', '.join(parameters)}) {group}"
         self.text = self.module.text.function(name, header)
         self._body()
         self.edges.complete_phis()

@@ -15,11 +15,13 @@ import copy
 import importlib
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
+from cudabuild import early
 from cudabuild.build.effects import Leaf, Step
 from cudabuild.build.names import chain_of
 from cudabuild.build.project import Project, SourceModule, resolve_relative
@@ -82,8 +84,10 @@ class Sandbox:
         self._chosen: set[Leaf] = set()
         self._refusals: list[Failure] = []
         self._replaced: dict[str, ModuleType] = {}
+        self._early = ExitStack()
 
     def __enter__(self) -> Sandbox:
+        self._early.enter_context(early.suspended())  # the mistakes of all kernels are told together
         self._replaced = {name: sys.modules.pop(name) for name in list(sys.modules) if self.project.claims(name)}
         sys.meta_path.insert(0, self)
         return self
@@ -93,6 +97,7 @@ class Sandbox:
         for name in [name for name in sys.modules if self.project.claims(name)]:
             del sys.modules[name]
         sys.modules.update(self._replaced)
+        self._early.close()
 
     def run(self, chosen: Slice, modules: Iterable[str]) -> None:
         """Runs the statements of a slice by importing ``modules`` and all modules that it reaches."""

@@ -59,6 +59,8 @@ class CpuDevice:
     """
 
     kind = "cpu"
+    #: Threads of the blocks that it lets wait for one another at once.
+    most_resident_threads = _MAX_RESIDENT
 
     def __init__(self, store: ImageStore | None = None) -> None:
         self._store = store

@@ -36,6 +36,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cudabuild.cuda_compile import compile as compile
+    from cudabuild.cuda_compile import compile_all as compile_all
+    from cudabuild.cuda_compile import compile_for_current_device as compile_for_current_device
+    from cudabuild.cuda_compile import compile_ptx as compile_ptx
+    from cudabuild.cuda_compile import compile_ptx_for_current_device as compile_ptx_for_current_device
+    from cudabuild.cuda_jit import jit as jit
     from cudabuild.host_api import DeviceArray as DeviceArray
     from cudabuild.host_api import as_cuda_array as as_cuda_array
     from cudabuild.host_api import current_context as current_context
@@ -109,41 +115,26 @@ __all__ = [
     "warpsize",
 ]
 
-#: What answers on the host; see ``host_api.py``.
-_HOST_NAMES = frozenset(
-    {
-        "DeviceArray",
-        "as_cuda_array",
-        "current_context",
-        "default_stream",
-        "detect",
-        "device_array",
-        "device_array_like",
-        "event",
-        "event_elapsed_time",
-        "external_stream",
-        "get_current_device",
-        "gpus",
-        "is_available",
-        "is_cuda_array",
-        "list_devices",
-        "mapped_array",
-        "mapped_array_like",
-        "per_thread_default_stream",
-        "pinned_array",
-        "pinned_array_like",
-        "select_device",
-        "stream",
-        "synchronize",
+#: What answers on the host, by the module that it comes from.
+_HOMES = {
+    "cudabuild.cuda_jit": ("jit",),
+    "cudabuild.cuda_compile": (
+        "compile", "compile_all", "compile_for_current_device", "compile_ptx", "compile_ptx_for_current_device",
+    ),
+    "cudabuild.host_api": (
+        "DeviceArray", "as_cuda_array", "current_context", "default_stream", "detect", "device_array",
+        "device_array_like", "event", "event_elapsed_time", "external_stream", "get_current_device", "gpus",
+        "is_available", "is_cuda_array", "list_devices", "mapped_array", "mapped_array_like",
+        "per_thread_default_stream", "pinned_array", "pinned_array_like", "select_device", "stream", "synchronize",
         "to_device",
-    }
-)
-__all__ += sorted(_HOST_NAMES)
+    ),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = frozenset({"config", "errors", "random", "types"})
+__all__ += sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "random":
-        return __import__("cudabuild.cuda.random", fromlist=("",))
     if name[-1:] in ("1", "2", "3", "4"):
         vectors = __import__("cudabuild.lang.vector", fromlist=("",))
         vector = vectors.VECTORS.get(name) or vectors.ALIASES.get(name)
@@ -153,12 +144,18 @@ def __getattr__(name: str) -> Any:
     if name == "libdevice":  # some 350 names, made when they are wanted
         globals()[name] = found = __import__("cudabuild.lang.libdevice", fromlist=("",)).libdevice
         return found
-    if name not in _HOST_NAMES:
-        raise AttributeError(f"module 'cudabuild.cuda' has no attribute {name!r}")
+    if name in _MODULES:
+        return __import__(f"cudabuild.cuda.{name}", fromlist=("",))
     # By name: this package is on the ground floor, and what answers on the host stands above it.
-    value = getattr(__import__("cudabuild.host_api", fromlist=("",)), name)
+    home = _HOME_OF.get(name) or ("cudabuild.cuda.types" if not name.startswith("_") else None)
+    value = getattr(__import__(home, fromlist=("",)), name, _MISSING) if home else _MISSING
+    if value is _MISSING:
+        raise AttributeError(f"module 'cudabuild.cuda' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+_MISSING = object()
 
 
 def __dir__() -> list[str]:

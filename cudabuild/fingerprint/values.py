@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from cudabuild.definition import OPTIONS, KernelDefinition
 from cudabuild.digest import digest
 from cudabuild.lang.name import Dim3, KernelName, Namespace
-from cudabuild.types.type import Type
+from cudabuild.types.type import FunctionSignature, Type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def options_text(definition: KernelDefinition | None) -> str:
         for spec in OPTIONS
         if spec.changes_results and definition.options[spec.name] != spec.default
     ]
-    if definition.is_device and definition.spec is not None:
+    if definition.may_be_called and definition.spec is not None:
         texts.append(" " + describe_value(definition.spec))
     return "".join(texts)
 
@@ -238,7 +238,8 @@ def _describe_collection(value: Any, function_text: FunctionText, depth: int) ->
         if kind is not tuple and isinstance(fields, tuple):
             pairs = zip(fields, texts, strict=False)
             return f"{kind.__qualname__}({', '.join(f'{name}={text}' for name, text in pairs)})"
-        return "(" + "".join(f"{text}, " for text in texts) + ")"
+        result = f" -> {value.return_type}" if isinstance(value, FunctionSignature) else ""
+        return "(" + "".join(f"{text}, " for text in texts) + ")" + result
     if isinstance(value, list):
         return "[" + ", ".join(texts) + "]"
     return "set(" + ", ".join(sorted(texts)) + ")"

@@ -11,14 +11,15 @@ from cudabuild.frontend import impl
 from cudabuild.frontend.callee import callee_of
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.infer import FunctionInference, params_of
+from cudabuild.frontend.operands import NoneOperand, type_of
 from cudabuild.frontend.specialise import Session, raise_diagnostics
-from cudabuild.frontend.tables import find_table
+from cudabuild.frontend.tables import find_table, strong
 from cudabuild.ir.hir import HirFunction
 from cudabuild.ir.ir import Function, Value
 from cudabuild.ir.verifier import verify_function
-from cudabuild.types import Signature, none
+from cudabuild.types import FunctionSignature, Scalar, Signature, Type, none
 
-__all__ = ["build_hir_of", "build_ir", "impl"]
+__all__ = ["build_hir_of", "build_ir", "impl", "returned_type"]
 
 
 def build_hir_of(definition: KernelDefinition) -> HirFunction:
@@ -45,6 +46,39 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
         SourceError: the text of the kernel or of a function that it calls cannot be had.
     """
     options = definition.options if options is None else options
+    inference, hir = _infer(definition, signature, options)
+    params = params_of(inference.arguments, hir.parameters, hir.location)
+    result = _result_of(inference, signature) if definition.is_device else none
+    if definition.is_device:  # others call it: a constant that it returns is a value like any other
+        inference.result = NoneOperand() if result == none else Value(result)
+    function = Function(hir.name, params, result, [], not definition.is_device, hir.location)
+    inference.lower(function)
+    verify_function(function)
+    _refuse_recursive_waits(function)
+    return function
+
+
+def returned_type(definition: KernelDefinition, signature: Signature) -> Type:
+    """What a device function returns for arguments of these types: what its signature says, or what it does.
+
+    Raises:
+        CompilationError, SourceError.
+    """
+    inference, _ = _infer(definition, signature, definition.options)
+    return _result_of(inference, signature)
+
+
+def _result_of(inference: FunctionInference, signature: Signature) -> Type:
+    declared = signature.return_type if isinstance(signature, FunctionSignature) else none
+    if declared != none:
+        return declared
+    found = None if inference.result is None else type_of(inference.result)
+    return none if found is None else strong(found) if isinstance(found, Scalar) else found
+
+
+def _infer(
+    definition: KernelDefinition, signature: Signature, options: Options
+) -> tuple[FunctionInference, HirFunction]:
     session = Session(debug=options["debug"])
     callee = callee_of(definition.function)
     hir, sink = session.hir(callee)
@@ -65,12 +99,7 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     for diagnostic in session.diagnostics(inference):
         found.setdefault((diagnostic.location, diagnostic.title), diagnostic)
     raise_diagnostics(list(found.values()))
-    params = params_of(arguments, hir.parameters, hir.location)
-    function = Function(hir.name, params, none, [], not definition.is_device, hir.location)
-    inference.lower(function)
-    verify_function(function)
-    _refuse_recursive_waits(function)
-    return function
+    return inference, hir
 
 
 def _refuse_recursive_waits(function: Function) -> None:

@@ -13,6 +13,7 @@ from cudabuild.errors import nearest_name
 from cudabuild.fingerprint.values import find_function
 from cudabuild.frontend import objects
 from cudabuild.frontend.context import Context
+from cudabuild.frontend.declared import call_declared
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays, complex_numbers, constants, methods, operators, threads, times
 from cudabuild.frontend.impl.casts import cast_to
@@ -415,7 +416,7 @@ def call(context: Context, callee: Operand, arguments: list[Operand], keywords: 
     function, definition = found
     if definition is None:
         return context.calls.call(context, function, arguments, keywords)
-    if not definition.is_device and definition.options["literals"] != "numba":
+    if not definition.may_be_called:
         raise Refusal(
             "a kernel cannot be called from a kernel",
             found=f"kernel {definition.qualname!r}",
@@ -423,7 +424,7 @@ def call(context: Context, callee: Operand, arguments: list[Operand], keywords: 
             do="move the shared code into a plain function and call it from both",
             operand=0,
         )
-    return context.calls.call(context, context.calls.declare(definition), arguments, keywords)
+    return call_declared(context, definition, arguments, keywords)
 
 
 def _value_of(context: Context, operand: Operand) -> Operand:

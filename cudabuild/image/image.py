@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Protocol
 
-    from cudabuild.definition import KernelDefinition
+    from cudabuild.definition import KernelDefinition, Options
     from cudabuild.fingerprint import Check, Fingerprint
     from cudabuild.types import Signature
 
@@ -174,7 +174,7 @@ class ImageRequest:
         self.signature = signature
         self.device = device
         self.index_width = index_width
-        self.options = definition.options
+        self.options: Options = definition.options
         self.notes: list[str] = []
         self._fingerprint: Callable[[], bytes] | bytes = fingerprint
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cudabuild.errors import LaunchError
+from cudabuild.errors import ConfigurationError, ConfigurationTypeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,11 +77,12 @@ def parse_configuration(key: Any) -> Configuration:
         key: ``grid, block[, stream[, shared]]``; grid and block are a number or up to three.
 
     Raises:
-        LaunchError: says which number is wrong and what it may be.
+        ConfigurationError: says which number is wrong and what it may be.
+        ConfigurationTypeError: something that is no number.
     """
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
         found = f"{len(key)} values" if isinstance(key, tuple) else repr(key)
-        raise LaunchError(
+        raise ConfigurationError(
             f"bad launch configuration\n  found:    kernel[{found}]\n  expected: kernel[grid, block], "
             "kernel[grid, block, stream] or kernel[grid, block, stream, shared_bytes]"
         )
@@ -89,11 +90,11 @@ def parse_configuration(key: Any) -> Configuration:
     block = _dimensions("block", key[1], MAX_BLOCK)
     threads = block[0] * block[1] * block[2]
     if threads > MAX_THREADS:
-        raise LaunchError(_bad("block", f"{key[1]!r}: {threads} threads", f"at most {MAX_THREADS} threads"))
+        raise ConfigurationError(_bad("block", f"{key[1]!r}: {threads} threads", f"at most {MAX_THREADS} threads"))
     stream = key[2] if len(key) > 2 else 0
     shared = whole_number(key[3]) if len(key) > 3 else 0
     if shared is None or not 0 <= shared < 1 << 31:
-        raise LaunchError(_bad("dynamic shared memory", repr(key[3]), "a number of bytes, 0 or more"))
+        raise ConfigurationError(_bad("dynamic shared memory", repr(key[3]), "a number of bytes, 0 or more"))
     return Configuration(grid, block, stream_handle(stream), shared, stream)
 
 
@@ -101,14 +102,15 @@ def _dimensions(what: str, value: Any, limits: tuple[int, int, int]) -> tuple[in
     parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     numbers = [whole_number(part) for part in parts]
     if not 1 <= len(numbers) <= 3 or any(number is None for number in numbers):
-        raise LaunchError(_bad(what, repr(value), "a whole number, or a tuple of one to three"))
+        error = ConfigurationTypeError if None in numbers else ConfigurationError
+        raise error(_bad(what, repr(value), "a whole number, or a tuple of one to three"))
     full = [number or 0 for number in numbers] + [1] * (3 - len(numbers))
     for axis, number, limit in zip(_AXES, full, limits, strict=True):
         if not 1 <= number <= limit:
             hint = (
                 "" if number else "\n  do:       launch nothing where there is nothing to do, or use kernel.forall(n)"
             )
-            raise LaunchError(_bad(what, repr(value), f"1 to {limit} along {axis}") + hint)
+            raise ConfigurationError(_bad(what, repr(value), f"1 to {limit} along {axis}") + hint)
     return full[0], full[1], full[2]
 
 
@@ -136,7 +138,7 @@ def stream_handle(stream: Any) -> int:
     and what ``int()`` takes (cuda.bindings).
 
     Raises:
-        LaunchError: nothing of these.
+        ConfigurationTypeError: nothing of these.
     """
     if stream is None:
         return 0
@@ -154,5 +156,6 @@ def stream_handle(stream: Any) -> int:
     except (TypeError, ValueError):
         handle = -1
     if isinstance(stream, (str, bytes, float)) or handle < 0:
-        raise LaunchError(_bad("stream", repr(stream), "0, a stream handle, or a stream of torch, CuPy or cuda.core"))
+        expected = "0, a stream handle, or a stream of torch, CuPy or cuda.core"
+        raise ConfigurationTypeError(_bad("stream", repr(stream), expected))
     return handle

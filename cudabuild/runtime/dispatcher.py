@@ -13,7 +13,7 @@ from time import perf_counter
 from types import FunctionType
 
 from cudabuild import config
-from cudabuild.errors import LaunchError
+from cudabuild.errors import ArgumentError, ConfigurationError, LaunchError
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.runtime.configuration import Configuration, parse_configuration, whole_number
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cudabuild.runtime.arguments import Argument
     from cudabuild.runtime.device import Device
     from cudabuild.runtime.launch import BoundKernel, GpuLauncher
-    from cudabuild.types import Signature
+    from cudabuild.types import Signature, Type
 
     class Services(Protocol):
         """What a dispatcher needs of the rest of the program; ``decorators.py`` hands it in."""
@@ -44,6 +44,22 @@ if TYPE_CHECKING:
             self, definition: KernelDefinition, signature: Signature, stage: str, target: str | None, index_width: int
         ) -> str:
             """The text of one stage of the compiler."""
+            ...
+
+        def result_type(self, definition: KernelDefinition, signature: Signature, wanted: Type | None) -> Type:
+            """What a device function returns for arguments of these types."""
+            ...
+
+        def image_attributes(self, definition: KernelDefinition, signature: Signature) -> dict[str, Any]:
+            """What the tools say of an overload's image for the default target."""
+            ...
+
+        def warn_of_occupancy(self, grid: Any) -> None:
+            """Warns of a grid that leaves most of a GPU idle, where the settings ask for it."""
+            ...
+
+        def warn_of_copy(self) -> None:
+            """Warns of an argument in host memory, likewise."""
             ...
 
 
@@ -107,7 +123,7 @@ class Dispatcher:
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         name = self.__name__
-        raise LaunchError(
+        raise ConfigurationError(
             f"{name} was called without a launch configuration\n"
             f"  do:       {name}[blocks, threads_per_block](…), or {name}.forall(n)(…) for n threads"
         )
@@ -124,7 +140,7 @@ class Dispatcher:
         try:
             configuration = parse_configuration(key)
         except LaunchError as error:
-            raise LaunchError(f"{self.__qualname__}: {error}") from None
+            raise type(error)(f"{self.__qualname__}: {error}") from None
         # Only numbers are remembered: a key with a stream object would keep the stream alive.
         exact = (configuration.grid, configuration.block, configuration.stream, configuration.shared)
         owner, configuration.stream_owner = configuration.stream_owner, None
@@ -151,7 +167,7 @@ class Dispatcher:
         """
         count, threads = whole_number(n), whole_number(tpb) or self._default_threads()  # NumPy's numbers would overflow
         if count is None or count < 0:
-            raise LaunchError(
+            raise ConfigurationError(
                 f"{self.__qualname__}: bad number of threads\n  found:    forall({n!r})\n"
                 "  expected: a whole number, 0 or more"
             )
@@ -175,7 +191,7 @@ class Dispatcher:
         try:
             signature, only_here = self._resolve(arguments)
         except LaunchError as error:
-            raise LaunchError(f"{self.__qualname__}: {error}") from None
+            raise ArgumentError(f"{self.__qualname__}: {error}") from None
         launcher = self._get_launcher(signature)
         careful = getattr(launcher, "launch", None)
         if careful is None:
@@ -191,7 +207,7 @@ class Dispatcher:
             return read_argument(value)
         except LaunchError as error:
             name = self._parameters[index]
-            raise LaunchError(f"{self.__qualname__}: argument {name!r} is {error}") from None
+            raise ArgumentError(f"{self.__qualname__}: argument {name!r} is {error}") from None
 
     @property
     def _parameters(self) -> tuple[str, ...]:
@@ -203,7 +219,7 @@ class Dispatcher:
         missing = [n for n, value in zip(self._parameters, args, strict=False) if value is _MISSING]
         names = ", ".join(self._parameters)
         extra = f", without {', '.join(missing)}" if missing else ""
-        raise LaunchError(
+        raise ArgumentError(
             f"{self.__qualname__}: wrong number of arguments\n  found:    {len(given)}{extra}\n"
             f"  expected: {len(self._parameters)}: {self.__name__}[…]({names})"
         )
@@ -310,19 +326,21 @@ class Dispatcher:
 
     def specialize(self, *args: Any) -> Dispatcher:
         """This kernel with one signature only: the one that a launch with ``args`` takes."""
-        from cudabuild.definition import KernelDefinition
-
         arguments = [self._read(value, index) for index, value in enumerate(args)]
         if len(args) != len(self._parameters):
             self._refuse_count(args)
         signature, _ = self._resolve(arguments)
-        definition = self.definition
-        made = Dispatcher(
-            KernelDefinition(definition.function, [signature], None, definition.options, definition.is_device),
-            self._services,
-        )
+        made = Dispatcher(self._specialised_definition(signature), self._services)
         made._may_compile = self._may_compile
         return made
+
+    def _specialised_definition(self, signature: Signature) -> KernelDefinition:
+        from cudabuild.definition import KernelDefinition
+
+        whole = self.definition
+        return KernelDefinition(
+            whole.function, [signature], None, whole.options, whole.is_device, whole.may_be_called, whole.carveout
+        )
 
     def inspect_ir(self, signature: Any = None) -> dict[str, str]:
         """The typed IR of one overload or of all, by signature."""

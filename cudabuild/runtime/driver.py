@@ -36,6 +36,7 @@ LOST_BINDING = frozenset({INVALID_CONTEXT, NO_BINARY_FOR_GPU, INVALID_HANDLE, CO
 
 _EVENT_DISABLE_TIMING = 2
 _ATTRIBUTE_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_ATTRIBUTE_CARVEOUT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
 _CC_MAJOR, _CC_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
 _INPUT_PTX = 1  # CU_JIT_INPUT_PTX
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
@@ -180,6 +181,23 @@ class Driver:
         attribute = self._api.CUfunction_attribute(_ATTRIBUTE_MAX_DYNAMIC_SHARED)
         device = self._call("cuDeviceGet", ordinal)
         self._call("cuKernelSetAttribute", attribute, size, self._api.CUkernel(int(kernel)), device)
+
+    def prefer_shared_memory(self, kernel: Any, ordinal: int, percent: int) -> None:
+        """How much of a multiprocessor's on-chip memory launches of a kernel want as shared memory; -1: no matter."""
+        attribute = self._api.CUfunction_attribute(_ATTRIBUTE_CARVEOUT)
+        device = self._call("cuDeviceGet", ordinal)
+        self._call("cuKernelSetAttribute", attribute, percent, self._api.CUkernel(int(kernel)), device)
+
+    def kernel_attribute(self, kernel: Any, name: str) -> int:
+        """An attribute of a kernel on the current device by its name without the prefix: ``NUM_REGS``."""
+        attribute = getattr(self._api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+        device = self._call("cuDeviceGet", self.current_device())
+        return int(self._call("cuKernelGetAttribute", attribute, self._api.CUkernel(int(kernel)), device))
+
+    def resident_blocks(self, kernel: Any, threads: int, dynamic_shared: int) -> int:
+        """The most blocks of so many threads that a multiprocessor of the current device runs at once."""
+        self.current_device()
+        return int(self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel, threads, dynamic_shared))
 
     def link_ptx(self, ptx: bytes, name: str) -> bytes:
         """The cubin that the driver's own linker makes of PTX for the current device."""

@@ -293,6 +293,10 @@ class GpuLauncher:
 
     # binding
 
+    def bound(self) -> BoundKernel:
+        """The kernel as the current device runs it with small arrays, loaded if it was not."""
+        return self._get_bound(self._driver.current_device(), 32)
+
     def _get_bound(self, ordinal: int, width: int) -> BoundKernel:
         bound = self._bound.get((ordinal, width))
         if bound is None:
@@ -314,6 +318,8 @@ class GpuLauncher:
         if bound is None:
             fields = parameter_fields(self.signature, image.index_width, fault=bool(image.options.get("debug")))
             bound = BoundKernel(image, Module(self._driver, image), BlockFormat(fields))
+        if self.definition.carveout is not None:
+            self._driver.prefer_shared_memory(bound.module.kernel, ordinal, self.definition.carveout)
         self._bound[ordinal, width] = bound
         if image.index_width == 64:
             self._bound.setdefault((ordinal, 64), bound)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from cudabuild.runtime.arguments import Argument
     from cudabuild.types import Signature, Type
 
-__all__ = ["cost_of", "integer_limits", "natural_signature", "resolve"]
+__all__ = ["cost_of", "find_best", "integer_limits", "natural_signature", "resolve"]
 
 
 def resolve(
@@ -71,6 +71,14 @@ def resolve(
         raise LaunchError(_explain(signatures, arguments, names))
     assert whatever is not None
     return best[1], best[1] is not whatever[1]
+
+
+def find_best(signatures: Sequence[Signature], arguments: Sequence[Argument]) -> list[Signature]:
+    """Every signature that takes the arguments as well as the best one does."""
+    ranked = [(_rank(signature, arguments, check_values=True), signature) for signature in signatures]
+    found = [(rank, signature) for rank, signature in ranked if rank is not None]
+    least = min((rank for rank, _ in found), default=None)
+    return [signature for rank, signature in found if rank == least]
 
 
 def natural_signature(arguments: Sequence[Argument], names: Sequence[str]) -> Signature:
@@ -185,8 +193,9 @@ def _cost_of_scalar(parameter: Type, found: Type) -> int | None:
 def _describe(argument: Argument) -> str:
     found = argument.type
     if argument.reader == "scalar":
-        kind = type(argument.value).__name__
-        return f"a Python {kind}" if found.name in ("int", "float", "complex") or kind == "bool" else f"a NumPy {found}"
+        kind = type(argument.value)
+        plain = found.name in ("int", "float", "complex") or kind.__module__ == "builtins"
+        return f"a Python {kind.__name__}" if plain else f"a NumPy {found}"
     return str(found)
 
 

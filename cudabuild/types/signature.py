@@ -11,7 +11,17 @@ from __future__ import annotations
 from cudabuild.errors import SignatureError
 from cudabuild.types.named import EnumMember, NamedTuple
 from cudabuild.types.record import CharSeq, DateTime, Member, Record, TimeDelta
-from cudabuild.types.type import Array, NoneType, Scalar, Tuple, Type, none, scalar_by_name, scalar_names
+from cudabuild.types.type import (
+    Array,
+    FunctionSignature,
+    NoneType,
+    Scalar,
+    Tuple,
+    Type,
+    none,
+    scalar_by_name,
+    scalar_names,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,34 +41,36 @@ def format_signature(signature: Signature) -> str:
     return ", ".join(t.name for t in signature)
 
 
-def parse_signature(text: str, variables: Mapping[str, Type] | None = None) -> Signature:
+def parse_signature(text: str, variables: Mapping[str, Type] | None = None, *, returns: bool = False) -> Signature:
     """The argument types written in ``text``.
 
     Args:
-        text: ``"float32, float32[::1]"``, optionally wrapped in ``void(…)``.
+        text: ``"float32, float32[::1]"``, optionally wrapped in ``void(…)`` or ``(…)``.
         variables: what a template's type variables stand for.
+        returns: whether it may name a result, as ``float32(float32)``; it is then a ``FunctionSignature``.
 
     Raises:
         SignatureError: with the text, a caret under the wrong part, and what was expected there.
     """
-    return _Parser(text, variables or {}).parse()
+    return _Parser(text, variables or {}).parse(returns)
 
 
-def parse_signatures(spec: Any, variables: Variables | None = None) -> list[Signature]:
+def parse_signatures(spec: Any, variables: Variables | None = None, *, returns: bool = False) -> list[Signature]:
     """Every signature that ``spec`` stands for, in order, without repeats.
 
     Args:
         spec: a signature string, a tuple of types, or a list of these.
         variables: the types that each type variable ranges over; several variables make the product.
+        returns: whether the function may return something; a signature that says so is a ``FunctionSignature``.
     """
     items = spec if isinstance(spec, list) else [spec]
     found: dict[Signature, None] = {}
     for item in items:
         if isinstance(item, str):
             for binding in _bindings(_used(item, variables or {})):
-                found[parse_signature(item, binding)] = None
+                found[parse_signature(item, binding, returns=returns)] = None
         elif isinstance(item, tuple) and all(isinstance(part, Type) for part in item):
-            found[tuple(map(_as_argument, item))] = None
+            found[_checked(item, returns)] = None
         elif isinstance(item, Type):
             found[(_as_argument(item),)] = None
         else:
@@ -69,6 +81,21 @@ def parse_signatures(spec: Any, variables: Variables | None = None) -> list[Sign
                 expected="a string such as 'float32, float32[::1]', a tuple of cudabuild types, or a list of these",
             )
     return list(found)
+
+
+def _checked(types: tuple[Type, ...], returns: bool) -> Signature:
+    arguments = tuple(map(_as_argument, types))
+    if not isinstance(types, FunctionSignature) or types.return_type == none:
+        return arguments
+    if returns:
+        return FunctionSignature(arguments, types.return_type)
+    inside = ", ".join(kind.name for kind in types)
+    raise SignatureError(
+        f"{types.return_type.name}({inside})",
+        0,
+        found=f"{types.return_type.name}(…)",
+        expected="void(…): a kernel returns nothing",
+    )
 
 
 def _as_argument(kind: Type) -> Type:
@@ -96,10 +123,6 @@ def _bindings(variables: Variables) -> list[dict[str, Type]]:
     return bindings
 
 
-#: Words that types with parentheses begin with.
-_COMPOUND = frozenset({"Tuple", "UniTuple", "NamedTuple", "IntEnum", "Enum", "Record"})
-
-
 class _Parser:
     """Recursive descent over the small grammar; positions are offsets in the text."""
 
@@ -108,21 +131,28 @@ class _Parser:
         self.variables = variables
         self.at = 0
 
-    def parse(self) -> Signature:
+    def parse(self, returns: bool) -> Signature:
         start = self._skip()
         word = self._word()
-        if word in ("void", "none") and self._peek() == "(":
+        result: Type = none
+        if word and word not in ("void", "none"):
+            self.at = start
+            types = self._types("")
+            if len(types) == 1 and self._peek() == "(":
+                result = types[0]
+        if self._peek() == "(":
+            if result != none and not returns:
+                raise self._error(start, f"{result.name}(…)", "void(…): a kernel returns nothing")
             self.at += 1
             types = self._types(")")
             self._expect(")")
-        elif word and self._peek() == "(" and word not in _COMPOUND:
-            raise self._error(start, f"{word}(…)", "void(…): a kernel returns nothing")
-        else:
+        elif word in ("", "void", "none"):
             self.at = start
             types = self._types("")
         if self._skip() < len(self.text):
             raise self._error(self.at, repr(self.text[self.at :]), "',' or the end of the signature")
-        return tuple(map(_as_argument, types))
+        arguments = tuple(map(_as_argument, types))
+        return arguments if result == none else FunctionSignature(arguments, result)
 
     def _types(self, end: str) -> list[Type]:
         types: list[Type] = []

@@ -21,6 +21,7 @@ __all__ = [
     "BrainFloat",
     "Complex",
     "Float",
+    "FunctionSignature",
     "Integer",
     "NoneType",
     "Scalar",
@@ -69,6 +70,38 @@ class Type:
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def __call__(self, *args: Any) -> Any:
+        """``int32(int32, float32)``: the signature of a function that returns this type."""
+        if all(isinstance(arg, Type) for arg in args):
+            return FunctionSignature(args, self)
+        raise TypeError(f"{self.name}(…): expected the types of a function's arguments, found {args!r}")
+
+
+class FunctionSignature(tuple["Type", ...]):
+    """The argument types of a function, as a tuple, and what it returns: ``int32(int32, float32)``.
+
+    Attributes:
+        return_type: ``none`` for a kernel.
+    """
+
+    return_type: Type
+
+    def __new__(cls, args: Iterable[Type], return_type: Type) -> FunctionSignature:
+        made = super().__new__(cls, args)
+        made.return_type = return_type
+        return made
+
+    @property
+    def args(self) -> tuple[Type, ...]:
+        """The argument types alone."""
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return f"({', '.join(kind.name for kind in self)}) -> {self.return_type.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (FunctionSignature, (tuple(self), self.return_type))
+
 
 class Scalar(Type):
     """A number or truth value; ``size`` is in bytes, as stored in memory and in a parameter block."""
@@ -90,10 +123,8 @@ class Scalar(Type):
 
     def __call__(self, *args: Any) -> Any:
         """``float32(x)`` as a cast on the host: a NumPy scalar. ``float32(int32, …)``, with types: a signature."""
-        if args and all(isinstance(arg, Type) for arg in args):
-            raise TypeError(
-                f"a kernel returns nothing: write void({', '.join(map(repr, args))}) instead of {self.name}(…)"
-            )
+        if all(isinstance(arg, Type) for arg in args):
+            return super().__call__(*args)
         import numpy
 
         scalar: Any = {"bool": numpy.bool_, "int": int, "float": float, "complex": complex}.get(self.name)
@@ -146,7 +177,7 @@ class BrainFloat(Float):
 
     def __call__(self, *args: Any) -> Any:
         """``bfloat16(x)`` on the host: ml_dtypes' scalar, where that package is imported already or can be."""
-        if args and all(isinstance(arg, Type) for arg in args):
+        if all(isinstance(arg, Type) for arg in args):
             return super().__call__(*args)
         try:
             import ml_dtypes
@@ -222,10 +253,6 @@ class NoneType(Type):
 
     def __init__(self) -> None:
         super().__init__("none")
-
-    def __call__(self, *args: Type) -> tuple[Type, ...]:
-        """``void(float32, float32[::1])``: a signature, as the tuple of its argument types."""
-        return args
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (NoneType, ())
