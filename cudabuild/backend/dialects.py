@@ -88,6 +88,9 @@ class Dialect:
     #: Parameters that every device function gets before its own, as ``type %name``; callers pass them on by name.
     device_parameters: tuple[str, ...] = ()
 
+    #: Whether the memory system takes cache operators (``hinted_load`` and ``hinted_store``).
+    has_cache_hints = False
+
     def pointer(self, space: str) -> str:
         """The LLVM pointer type of array memory in ``space``: global, shared, local, const or generic."""
         return "ptr"
@@ -101,6 +104,14 @@ class Dialect:
 
         Types of the operands: ``emitter.field_type(field)``.
         """
+        raise NotImplementedError
+
+    def hinted_load(self, emitter: FunctionEmitter, type: str, pointer: Operand, hint: str) -> Operand:
+        """A load of an integer or a float with a PTX cache operator ``hint``: ``ca``, ``cg``, ``cs``, ``lu``, ``cv``."""
+        raise NotImplementedError
+
+    def hinted_store(self, emitter: FunctionEmitter, value: Operand, pointer: Operand, hint: str) -> None:
+        """A store with the PTX cache operator ``hint``: ``cg``, ``cs``, ``wb`` or ``wt``."""
         raise NotImplementedError
 
     def kernel_return(self, emitter: FunctionEmitter) -> None:

@@ -167,9 +167,13 @@ def step(e: FunctionEmitter, pointer: Operand, unit: str, offset: Operand) -> Op
 def _load(e: FunctionEmitter, instr: Instr) -> Operand | Sequence[Operand]:
     access = _access(e, instr, instr.operands[1:])
     kind = access.memory_type
-    value = checked_access(
-        e, access, lambda pointer: e.text.emit(kind, f"load {kind}, {pointer.typed}, align {access.align}")
-    )
+    hint = instr.attrs.get("hint")
+    if hint is not None and e.dialect.has_cache_hints:
+        value = checked_access(e, access, lambda pointer: e.dialect.hinted_load(e, kind, pointer, hint))
+    else:
+        value = checked_access(
+            e, access, lambda pointer: e.text.emit(kind, f"load {kind}, {pointer.typed}, align {access.align}")
+        )
     assert value is not None
     if isinstance(instr.type, Boolean):
         return e.text.emit("i1", f"icmp ne {value.typed}, 0")
@@ -182,6 +186,10 @@ def _load(e: FunctionEmitter, instr: Instr) -> Operand | Sequence[Operand]:
 def _store(e: FunctionEmitter, instr: Instr) -> None:
     value = _memory_value(e, instr.operands[-1])
     access = _access(e, instr, instr.operands[1:-1], value)
+    hint = instr.attrs.get("hint")
+    if hint is not None and e.dialect.has_cache_hints:
+        checked_access(e, access, lambda pointer: e.dialect.hinted_store(e, value, pointer, hint))
+        return
     checked_access(e, access, lambda pointer: e.text.do(f"store {value.typed}, {pointer.typed}, align {access.align}"))
 
 

@@ -89,6 +89,7 @@ class NvptxDialect(Dialect):
     """
 
     name = "nvptx"
+    has_cache_hints = True
     triple = "nvptx64-nvidia-cuda"
     datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
     # What CUDA's atomicAdd means: device scope, no ordering.
@@ -243,6 +244,28 @@ class NvptxDialect(Dialect):
     def half_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
         return emitter.text.call("half", "llvm.fma.f16", *operands)
 
+    def hinted_load(self, emitter: FunctionEmitter, type: str, pointer: Operand, hint: str) -> Operand:
+        # LLVM has no cache operators. Volatile: two of them are two loads.
+        text, bits = emitter.text, _memory_bits(type)
+        word = f"i{max(bits, 16)}"
+        asm = f"ld{_space(pointer)}.{hint}.b{bits} $0, [$1];"
+        found = text.emit(word, f'call {word} asm sideeffect "{asm}", "={_REGISTERS_OF[word]},l"({pointer.typed})')
+        if bits < 16:
+            return text.emit(type, f"trunc {found.typed} to {type}")
+        return found if type == word else text.emit(type, f"bitcast {found.typed} to {type}")
+
+    def hinted_store(self, emitter: FunctionEmitter, value: Operand, pointer: Operand, hint: str) -> None:
+        text, bits = emitter.text, _memory_bits(value.type)
+        word = f"i{max(bits, 16)}"
+        if bits < 16:
+            value = text.emit(word, f"zext {value.typed} to {word}")
+        elif value.type != word:
+            value = text.emit(word, f"bitcast {value.typed} to {word}")
+        asm = f"st{_space(pointer)}.{hint}.b{bits} [$0], $1;"
+        text.do(
+            f'call void asm sideeffect "{asm}", "l,{_REGISTERS_OF[word]},~{{memory}}"({pointer.typed}, {value.typed})'
+        )
+
     def float_to_int(self, emitter: FunctionEmitter, value: Operand, bits: int, signed: bool) -> Operand:
         """PTX's own ``cvt`` saturates; it maps NaN to 0 only from float32 to 32 bits, so the rest tests for NaN."""
         text = emitter.text
@@ -260,6 +283,19 @@ class NvptxDialect(Dialect):
                 found = text.call("i32", "llvm.smax.i32", found, int_literal(-top - 1, 32))
             found = text.emit(f"i{bits}", f"trunc {found.typed} to i{bits}")
         return replace(found, signed=signed)
+
+
+#: LLVM type -> the inline assembly constraint of a register that holds it.
+_REGISTERS_OF = {"i16": "h", "i32": "r", "i64": "l"}
+
+
+def _memory_bits(type: str) -> int:
+    return _BITS.get(type) or int(type[1:])
+
+
+def _space(pointer: Operand) -> str:
+    """The state space that an access names: global, or none where it is not known."""
+    return ".global" if pointer.type == "ptr addrspace(1)" else ""
 
 
 def _bounds(emitter: FunctionEmitter) -> str:

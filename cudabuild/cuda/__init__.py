@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cudabuild.lang.atomic import atomic
 from cudabuild.lang.bits import brev, cbrt, clz, ffs, fma, popc, rsqrt, selp
+from cudabuild.lang.cache import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
 from cudabuild.lang.cooperative import cg
 from cudabuild.lang.memory import const, local, shared, threadfence, threadfence_block, threadfence_system
 from cudabuild.lang.thread import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
@@ -91,6 +92,11 @@ __all__ = [
     "gridsize",
     "laneid",
     "lanemask_lt",
+    "ldca",
+    "ldcg",
+    "ldcs",
+    "ldcv",
+    "ldlu",
     "local",
     "match_all_sync",
     "match_any_sync",
@@ -103,6 +109,10 @@ __all__ = [
     "shfl_sync",
     "shfl_up_sync",
     "shfl_xor_sync",
+    "stcg",
+    "stcs",
+    "stwb",
+    "stwt",
     "syncthreads",
     "syncthreads_and",
     "syncthreads_count",

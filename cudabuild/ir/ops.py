@@ -83,8 +83,20 @@ _TABLE = (
     OpSpec("dim", 1, _PURE, ("axis",), "extent along ``axis``, an int64 that is not negative"),
     OpSpec("stride", 1, _PURE, ("axis",), "byte stride along ``axis``, an int64"),
     OpSpec("wrap", 2, _PURE, (), "index operand 0 plus extent operand 1 where negative (int64)"),
-    OpSpec("load", -1, Effect.READ, (), "the element of array operand 0 at the index operands (wrapped already)"),
-    OpSpec("store", -1, Effect.WRITE, (), "stores the last operand into array operand 0 at the index operands between"),
+    OpSpec(
+        "load",
+        -1,
+        Effect.READ,
+        (),
+        "the element of array operand 0 at the index operands (wrapped already); ``hint`` may hold a cache operator",
+    ),
+    OpSpec(
+        "store",
+        -1,
+        Effect.WRITE,
+        (),
+        "stores the last operand into array operand 0 at the index operands between; ``hint`` as for load",
+    ),
     OpSpec(
         "view",
         -1,

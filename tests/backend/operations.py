@@ -19,6 +19,7 @@ from cudabuild.ir.ir import Block, Builder, Function, Instr, Param, Value
 from cudabuild.ir.ops import ATOMICS, MATH
 from cudabuild.ir.ranges import compute_ranges
 from cudabuild.ir.verifier import verify_function
+from cudabuild.lang.cache import LOADS, STORES
 from cudabuild.lang.libdevice import FUNCTIONS
 from cudabuild.target import parse_target
 from cudabuild.types import (
@@ -198,6 +199,18 @@ def libdevice_kernels() -> Iterator[Function]:
             for index, kind in enumerate(results):
                 k.keep(k.op("item", kind, found, index=index))  # type: ignore[arg-type]
         yield k.finish()
+
+
+def hint_kernel() -> Function:
+    """Loads and stores with every cache operator."""
+    k = Kernel("cache_hints")
+    for kind in (*INTEGERS[:-1], *FLOATS[:-1]):
+        for load in LOADS:
+            value = k.op("load", kind, k.array(kind), k.const(1), hint=load)
+            k.op("store", none, k.array(kind), k.const(2), value)
+        for store in STORES:
+            k.op("store", none, k.array(kind), k.const(3), value, hint=store)
+    return k.finish()
 
 
 def complex_kernel(kind: Complex) -> Function:
@@ -414,7 +427,7 @@ def all_kernels() -> list[Function]:
     found += map(integer_kernel, INTEGERS)
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
     found += [complex_kernel(kind) for kind in COMPLEX if kind != weak_complex]
-    found += libdevice_kernels()
+    found += [*libdevice_kernels(), hint_kernel()]
     found += [memory_kernel(kind) for kind in STORED]
     found += [call_kernel(kind) for kind in (*ALL_TYPES, *COMPLEX)]
     assert all(isinstance(kind, (Boolean, Float, Integer)) for kind in ALL_TYPES)

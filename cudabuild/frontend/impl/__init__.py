@@ -4,6 +4,7 @@
 from cudabuild.frontend.impl import (
     bits,
     builtins,
+    cache_hints,
     casts,
     cmath_functions,
     constants,
@@ -23,6 +24,7 @@ from cudabuild.frontend.impl import (
 __all__ = [
     "bits",
     "builtins",
+    "cache_hints",
     "casts",
     "cmath_functions",
     "constants",
