@@ -10,12 +10,13 @@ from types import FunctionType
 from typing import Any
 
 from cudabuild.errors import nearest_name
-from cudabuild.fingerprint.values import find_function
+from cudabuild.fingerprint.values import find_device_memory, find_function
 from cudabuild.frontend import objects
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.declared import call_declared
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays, complex_numbers, constants, methods, operators, threads, times
+from cudabuild.frontend.impl.captured import device_array
 from cudabuild.frontend.impl.casts import cast_to
 from cudabuild.frontend.impl.registry import find_rule, supported_members, takes_whole
 from cudabuild.frontend.iteration import ITERATION
@@ -121,9 +122,10 @@ def operand_of_object(context: Context, value: Any) -> Operand:
         return TupleOperand(elements, named)
     if isinstance(value, KernelName) and value.name in ("laneid",):
         return threads.special_register(context, value.name)
-    if type(value).__name__ == "ndarray":
+    if constants.is_array(value):
         return constants.constant_array(context, value)
-    return Static(value)
+    memory = find_device_memory(value)
+    return Static(value) if memory is None else device_array(context, value, memory)
 
 
 def _numpy_scalar_type(value: Any) -> Scalar | None:

@@ -9,7 +9,7 @@ from cudabuild.errors import nearest_name
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.assignment import assign_array, check_writable, store_element, store_member
-from cudabuild.frontend.impl.constants import unreadable_array
+from cudabuild.frontend.impl.constants import is_array, unreadable_array
 from cudabuild.frontend.impl.elements import find_member, load_element, read_member
 from cudabuild.frontend.impl.operators import binary, compare_numbers
 from cudabuild.frontend.operands import (
@@ -254,7 +254,7 @@ def _array(context: Context, base: Operand) -> Value:
     if isinstance(base, Value) and isinstance(base.type, Array):
         return base
     kind = type_of(base)
-    if isinstance(base, Static) and type(base.value).__name__ == "ndarray":
+    if isinstance(base, Static) and is_array(base.value):
         raise unreadable_array(base.value)
     if isinstance(kind, Scalar):
         do = "pass an array: give the parameter a type such as float32[::1]"

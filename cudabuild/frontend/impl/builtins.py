@@ -7,7 +7,7 @@ import builtins
 
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
-from cudabuild.frontend.impl import complex_numbers, operators
+from cudabuild.frontend.impl import complex_numbers, operators, texts, times
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import (
     IteratorOperand,
@@ -19,13 +19,15 @@ from cudabuild.frontend.operands import (
     is_const,
 )
 from cudabuild.ir.ir import Value
-from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, weak_int
+from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, int64, weak_int
 
 __all__: list[str] = []
 
 
 @python_function(builtins.abs)
 def abs_(context: Context, x: Operand) -> Operand:
+    if isinstance(x, Value) and times.is_time(x.type):
+        return times.absolute(context, x)
     value = context.scalar(x, "the argument of abs", 1)
     assert isinstance(value.type, Scalar)
     if isinstance(value.type, Boolean):
@@ -62,6 +64,8 @@ def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
         values = elements
     if not values:
         raise Refusal(f"{op} of nothing", found=f"{op}()", expected=f"{op}(a, b, …)", do="give at least one number")
+    if any(isinstance(value, Value) and times.is_time(value.type) for value in values):
+        return times.extreme(context, op, values)
     result = context.scalar(values[0], f"an argument of {op}", 1)
     for position, other in enumerate(values[1:], 2):
         value = context.scalar(other, f"an argument of {op}", position)
@@ -119,6 +123,8 @@ def len_(context: Context, x: Operand) -> Operand:
         return context.emit("dim", weak_int, x, axis=0)
     if isinstance(x, Static) and isinstance(x.value, (str, bytes)):
         return context.weak(len(x.value))
+    if isinstance(x, Value) and texts.is_text(x):
+        return texts.text_length(context, x)
     raise Refusal(
         "len of something without a length",
         found=describe(x),
@@ -130,6 +136,8 @@ def len_(context: Context, x: Operand) -> Operand:
 
 @python_function(builtins.int)
 def int_(context: Context, x: Operand) -> Operand:
+    if isinstance(x, Value) and times.is_time(x.type):
+        return times.cast(context, x, int64)
     value = context.scalar(x, "the argument of int", 1)
     assert isinstance(value.type, Scalar)
     return context.cast(value, context.table.int_of(value.type))

@@ -73,6 +73,11 @@ def find_scalar_type(value: Any) -> Scalar | None:
     return kind
 
 
+@python_function(numpy.dtype)
+def _dtype(context: Context, dtype: Operand) -> Operand:
+    return Static(scalar_type_of(dtype))
+
+
 def scalar_type_of(operand: Operand) -> Scalar:
     """The element type that an argument such as ``float32``, ``np.float32`` or ``"float32"`` names."""
     kind = find_scalar_type(operand.value) if isinstance(operand, Static) else None

@@ -12,10 +12,16 @@ from cudabuild.frontend.operands import Operand, Static, describe
 from cudabuild.ir.ir import Instr
 from cudabuild.types import Array, find_dtype
 
-__all__ = ["CONSTANT_MEMORY", "constant_array", "unreadable_array"]
+__all__ = ["CONSTANT_MEMORY", "constant_array", "is_array", "unreadable_array"]
 
 #: Bytes of constant memory on every device (CUDA C++ Programming Guide, "Compute Capabilities").
 CONSTANT_MEMORY = 64 * 1024
+
+
+def is_array(value: Any) -> bool:
+    """Whether a Python object is a NumPy array, or one record of one."""
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in ("ndarray", "recarray", "void", "record")
 
 
 def constant_array(context: Context, value: Any) -> Operand:
@@ -52,7 +58,7 @@ def unreadable_array(value: Any) -> Refusal:
 def array_like(context: Context, array: Operand) -> Operand:
     if isinstance(array, Instr) and array.op == "constant":
         return array
-    if isinstance(array, Static) and type(array.value).__name__ == "ndarray":
+    if isinstance(array, Static) and is_array(array.value):
         refusal = unreadable_array(array.value)
         refusal.operand = 1
         raise refusal

@@ -91,6 +91,14 @@ def _atomic_array(name: str, array: Operand, elements: str) -> Value:
             do="drop 'const' from its type in the signature",
             operand=1,
         )
+    if kind.packed:
+        raise Refusal(
+            "atomic update of elements that lie askew",
+            found=kind.name,
+            expected=f"addresses that are multiples of {dtype.size}",
+            do="make the record's type with numpy.dtype(…, align=True)",
+            operand=1,
+        )
     fits = isinstance(dtype, Integer) or (elements == "number" and isinstance(dtype, Float))
     if not fits or dtype.size < 4 or (elements == "unsigned" and isinstance(dtype, Integer) and dtype.signed):
         raise Refusal(

@@ -21,7 +21,18 @@ from cudabuild.frontend.operands import NoneOperand, Operand, Static, const_of, 
 from cudabuild.ir.ir import Value
 from cudabuild.types import Boolean, DateTime, Float, Integer, Scalar, TimeDelta, bool_, find_dtype, float64, int64
 
-__all__ = ["binary", "cast", "compare", "constant_time", "convert", "converts", "is_time", "unary"]
+__all__ = [
+    "absolute",
+    "binary",
+    "cast",
+    "compare",
+    "constant_time",
+    "convert",
+    "converts",
+    "extreme",
+    "is_time",
+    "unary",
+]
 
 _NAT = -(1 << 63)
 _PREDICATES = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
@@ -272,6 +283,39 @@ def _scale(context: Context, operator: str, span: Value, number: Value) -> Value
         return _as(context, _nat_if(context, context.emit("mul", int64, bits, count), bits), span.type)
     function = library_times.quotient if operator == "/" else library_times.floor_quotient
     return _as(context, _call(context, function, bits, count), span.type)
+
+
+def absolute(context: Context, value: Value) -> Operand:
+    """``abs`` of a span of time."""
+    if not isinstance(value.type, TimeDelta):
+        unary(context, "-", value)  # which refuses a date
+    return _as(context, context.emit("abs", int64, _bits(context, value)), value.type)  # |NaT| is NaT
+
+
+def extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
+    """``min`` and ``max`` by comparison, as in Python: NaT is neither less nor greater."""
+    result = values[0]
+    for other in values[1:]:
+        operator = "<" if op == "min" else ">"
+        if not isinstance(result, Value) or not isinstance(other, Value):
+            raise Refusal(
+                f"an argument of {op} is not a time",
+                found=f"{describe(result)} and {describe(other)}",
+                expected="dates, or spans of time",
+                do="give times only",
+                operand=1,
+            )
+        better = compare(context, operator, other, result)
+        assert isinstance(better, Value)
+        kind = result.type
+        if other.type != kind and isinstance(kind, (DateTime, TimeDelta)) and isinstance(other.type, type(kind)):
+            unit = _common(kind.unit, other.type.unit, dates=isinstance(kind, DateTime))
+            assert unit is not None
+            kind = type(kind)(unit)
+        assert isinstance(kind, Scalar)
+        first, second = convert(context, result, kind), convert(context, other, kind)
+        result = context.emit("select", kind, better, second, first)
+    return result
 
 
 def compare(context: Context, operator: str, left: Value, right: Value) -> Operand:
