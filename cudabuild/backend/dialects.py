@@ -107,7 +107,7 @@ class Dialect:
         raise NotImplementedError
 
     def hinted_load(self, emitter: FunctionEmitter, type: str, pointer: Operand, hint: str) -> Operand:
-        """A load of an integer or a float with a PTX cache operator ``hint``: ``ca``, ``cg``, ``cs``, ``lu``, ``cv``."""
+        """A load of an integer or a float with a cache operator ``hint``: ``ca``, ``cg``, ``cs``, ``lu``, ``cv``."""
         raise NotImplementedError
 
     def hinted_store(self, emitter: FunctionEmitter, value: Operand, pointer: Operand, hint: str) -> None:

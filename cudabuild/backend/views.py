@@ -48,6 +48,15 @@ def _transpose(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     return [base.pointer, *shape, *(int_literal(0, 64) if axis < 0 else strides[axis] for axis in order)]
 
 
+def _array_at(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    address, *extents = instr.operands
+    pointer = e.dialect.pointer("global")
+    return [
+        e.text.emit(pointer, f"inttoptr {e.integer(address, 64).typed} to {pointer}"),
+        *(e.scalar(extent) for extent in extents),
+    ]
+
+
 def _address(e: FunctionEmitter, instr: Instr) -> Operand:
     pointer = e.coerce(Parts(e, instr.operands[0]).pointer, "ptr")
     return e.integer_result(instr, e.text.emit("i64", f"ptrtoint {pointer.typed} to i64"))
@@ -61,6 +70,7 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand]]]
     "field": _field,
     "reshape": _reshape,
     "transpose": _transpose,
+    "array_at": _array_at,
     "address": _address,
     "retype": _retype,
 }

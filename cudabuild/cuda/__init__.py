@@ -11,6 +11,7 @@ from cudabuild.lang.bits import brev, cbrt, clz, ffs, fma, popc, rsqrt, selp
 from cudabuild.lang.cache import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
 from cudabuild.lang.cooperative import cg
 from cudabuild.lang.memory import const, local, shared, threadfence, threadfence_block, threadfence_system
+from cudabuild.lang.pointer import carray, farray
 from cudabuild.lang.thread import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
 from cudabuild.lang.timing import clock, globaltimer, nanosleep
 from cudabuild.lang.warp import (
@@ -78,12 +79,14 @@ __all__ = [
     "blockDim",
     "blockIdx",
     "brev",
+    "carray",
     "cbrt",
     "cg",
     "clock",
     "clz",
     "const",
     "eq_sync",
+    "farray",
     "ffs",
     "fma",
     "globaltimer",

@@ -39,6 +39,7 @@ from cudabuild.types import (
     uint32,
     uint64,
 )
+from cudabuild.types.pointer import Pointer
 from cudabuild.types.record import DateTime, TimeDelta
 
 TYPE_CHECKING = False
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Array",
     "Boolean",
+    "CPointer",
     "CharSeq",
     "Complex",
     "DateTime",
@@ -154,6 +156,9 @@ number_domain = integer_domain | real_domain | complex_domain
 
 NPDatetime = DateTime
 NPTimedelta = TimeDelta
+
+
+CPointer = Pointer
 
 
 def UniTuple(dtype: Type, count: int) -> Tuple:

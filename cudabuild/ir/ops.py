@@ -129,6 +129,9 @@ _TABLE = (
         "the same elements with other axes: for each axis of the result the axis of the base, or -1 for a new one of "
         "extent 1",
     ),
+    OpSpec(
+        "array_at", -1, _PURE, (), "the elements at an address (uint64) as an array; the other operands are its extents"
+    ),
     OpSpec("address", 1, _PURE, (), "where the first element of an array is, for all memories alike: an int64"),
     OpSpec("retype", 1, _PURE, (), "the bits of a date, a span of time or an int64 as another of these types"),
     OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),

@@ -232,6 +232,13 @@ def _transpose(instr: Instr, kinds: list[Type]) -> str | None:
     return None if fits else f"{order} of {base} to {result}"
 
 
+def _array_at(instr: Instr, kinds: list[Type]) -> str | None:
+    result = instr.type
+    fits = isinstance(result, Array) and result.layout in "CF" and result.space == "global"
+    fits = fits and kinds[0].name == "uint64" and all(isinstance(kind, Integer) for kind in kinds)
+    return None if fits and len(kinds) == 1 + result.ndim else f"of {kinds} to {result}"
+
+
 def _address(instr: Instr, kinds: list[Type]) -> str | None:
     return None if isinstance(kinds[0], Array) and _is_int64(instr.type) else f"of {kinds} to {instr.type}"
 
@@ -423,7 +430,7 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     **dict.fromkeys(("popc", "clz", "ctz", "brev"), _count),
     **dict.fromkeys(("nanosleep", "syncwarp"), _mask),
     "complex": _complex, "part": _part, "field": _field, "reshape": _reshape, "transpose": _transpose,
-    "address": _address, "retype": _retype, "const": _const, "cmp": _cmp,
+    "array_at": _array_at, "address": _address, "retype": _retype, "const": _const, "cmp": _cmp,
     "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
     "libdevice": _libdevice,

@@ -2,6 +2,7 @@
 """Types of the kernel language and the text they are written as. See ``README.md`` in this folder."""
 
 from cudabuild.types.dtypes import as_dtype, find_dtype, from_dtype
+from cudabuild.types.pointer import Pointer
 from cudabuild.types.record import CharSeq, DateTime, Member, Record, TimeDelta
 from cudabuild.types.signature import Signature, format_signature, parse_signature, parse_signatures
 from cudabuild.types.type import (
@@ -53,6 +54,7 @@ __all__ = [
     "Integer",
     "Member",
     "NoneType",
+    "Pointer",
     "Record",
     "Scalar",
     "Signature",

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from cudabuild.errors import LaunchError
 from cudabuild.types.named import EnumMember
+from cudabuild.types.pointer import Pointer
 from cudabuild.types.record import DateTime, TimeDelta
 from cudabuild.types.type import Array, Boolean, BrainFloat, Complex, Float, NoneType, Scalar, Tuple, Type, WeakInteger
 
@@ -123,6 +124,8 @@ def _append(fields: list[Field], argument: int, path: tuple[int, ...], kind: Typ
             _append(fields, argument, (*path, index), element, width)
     elif isinstance(kind, NoneType):  # there is one None
         pass
+    elif isinstance(kind, Pointer):
+        fields.append(Field(argument, path, "value", 0, "Q", 8))
     elif isinstance(kind, EnumMember):
         fields.append(Field(argument, path, "value", 0, "q", 8))
     elif isinstance(kind, WeakInteger):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from cudabuild.errors import SignatureError
 from cudabuild.types.named import EnumMember, NamedTuple
+from cudabuild.types.pointer import Pointer
 from cudabuild.types.record import CharSeq, DateTime, Member, Record, TimeDelta
 from cudabuild.types.type import (
     Array,
@@ -179,6 +180,8 @@ class _Parser:
             return self._tuple(word)
         if word in ("NamedTuple", "IntEnum", "Enum") and self._peek() == "(":
             return self._named_tuple() if word == "NamedTuple" else self._enum(word)
+        if word == "CPointer" and self._peek() == "(":
+            return self._pointer()
         if word == "none":
             return none
         base: Type | None = self.variables.get(word) or scalar_by_name(word) or self._element(word)
@@ -199,6 +202,16 @@ class _Parser:
         if not isinstance(base, Scalar):
             raise self._error(self.at, "'['", f"no dimensions: {base.name} is not a scalar type")
         return self._array(base, readonly, packed)
+
+    def _pointer(self) -> Pointer:
+        """``CPointer(float32)``."""
+        self.at += 1
+        at = self._skip()
+        dtype = self._member_type()
+        if not isinstance(dtype, Scalar):
+            raise self._error(at, repr(self.text[at : self.at]), "the type of the elements")
+        self._expect(")")
+        return Pointer(dtype)
 
     def _element(self, word: str) -> Scalar | None:
         """The types that are more than a word: records, texts, times."""

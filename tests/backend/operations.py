@@ -201,6 +201,19 @@ def libdevice_kernels() -> Iterator[Function]:
         yield k.finish()
 
 
+def pointer_kernel() -> Function:
+    """Arrays from addresses."""
+    k = Kernel("pointers", uint64, weak_int)
+    address, extent = k.arguments
+    for kind in STORED:
+        one = k.op("array_at", Array(kind, 1, "C"), address, extent)
+        k.keep(k.op("load", kind, one, k.const(3)))
+        for layout in "CF":
+            two = k.op("array_at", Array(kind, 2, layout), address, k.const(4), extent)
+            k.op("store", none, two, k.const(2), k.const(1), k.op("load", kind, one, k.const(0)))
+    return k.finish()
+
+
 def hint_kernel() -> Function:
     """Loads and stores with every cache operator."""
     k = Kernel("cache_hints")
@@ -427,7 +440,7 @@ def all_kernels() -> list[Function]:
     found += map(integer_kernel, INTEGERS)
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
     found += [complex_kernel(kind) for kind in COMPLEX if kind != weak_complex]
-    found += [*libdevice_kernels(), hint_kernel()]
+    found += [*libdevice_kernels(), hint_kernel(), pointer_kernel()]
     found += [memory_kernel(kind) for kind in STORED]
     found += [call_kernel(kind) for kind in (*ALL_TYPES, *COMPLEX)]
     assert all(isinstance(kind, (Boolean, Float, Integer)) for kind in ALL_TYPES)

@@ -12,6 +12,7 @@ from cudabuild.frontend.impl.assignment import assign_array, check_writable, sto
 from cudabuild.frontend.impl.constants import is_array, unreadable_array
 from cudabuild.frontend.impl.elements import find_member, load_element, read_member
 from cudabuild.frontend.impl.operators import binary, compare_numbers
+from cudabuild.frontend.impl.pointers import element_at, is_pointer
 from cudabuild.frontend.operands import (
     MethodOperand,
     NoneOperand,
@@ -135,6 +136,8 @@ def get_item(context: Context, base: Operand, index: Operand) -> Operand:
     elements = context.elements(base)
     if elements is not None:
         return _tuple_item(context, base, elements, index)
+    if is_pointer(base):
+        return load_element(context, *element_at(context, base, index))
     array = _array(context, base)
     member = _member_index(array, index)
     if member is not None:
@@ -213,6 +216,10 @@ def set_item(context: Context, base: Operand, index: Operand, value: Operand) ->
             do="use cuda.local.array(shape, dtype), or build a new tuple",
             operand=0,
         )
+    if is_pointer(base):
+        place, first = element_at(context, base, index)
+        store_element(context, place, first, value)
+        return
     array = _array(context, base)
     member = _member_index(array, index)
     if member is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays
+from cudabuild.frontend.impl.pointers import element_at, is_pointer
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, describe, type_of
 from cudabuild.ir.ir import Value
@@ -18,6 +19,8 @@ __all__: list[str] = []
 
 def _place(context: Context, name: str, array: Operand, index: Operand) -> tuple[Value, list[Value]]:
     """The array and the wrapped indices of one element in memory that the cache operators serve."""
+    if is_pointer(array):
+        return element_at(context, array, index)
     kind = array.type if isinstance(array, Value) else None
     number = (
         isinstance(kind, Array) and isinstance(kind.dtype, (Integer, Float)) and not isinstance(kind.dtype, Boolean)

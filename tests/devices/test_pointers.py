@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pointers as arguments, indexed and made into arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cudabuild import cuda
+from cudabuild.definition import KernelDefinition
+from cudabuild.errors import CompilationError, SignatureError
+from cudabuild.frontend import build_ir
+from cudabuild.types import float32, parse_signature
+from cudabuild.types.pointer import Pointer
+
+
+def twice(p, n):
+    return p[n] * 2
+
+
+def elements(pointer, n, out):
+    i = cuda.grid(1)
+    if i < n:
+        out[i] = twice(pointer, i)
+        cuda.stcs(pointer, i, cuda.ldcs(pointer, i) + 1)
+        if i == 2:
+            pointer[i] = -pointer[i]
+
+
+def arrays(pointer, address, rows, out):
+    c = cuda.carray(pointer, (rows, 3))
+    f = cuda.farray(address, (rows, 3), np.float32)
+    flat = cuda.carray(pointer, rows * 3, dtype=np.float32)
+    i, j = cuda.grid(2)
+    if i < rows and j < 3:
+        out[0, i, j] = c[i, j]
+        out[1, i, j] = f[i, j]
+        out[2, i, j] = flat[i * 3 + j] + c.shape[0]
+
+
+@pytest.fixture
+def memory(run):
+    """Makes arrays that both the host and the kernel reach by their addresses, and reads them back."""
+    held = []
+
+    def make(array):
+        if run.kind == "cpu":
+            held.append(array)
+            return array.ctypes.data, lambda: array
+        device = cuda.to_device(array)
+        held.append(device)
+        return device.__cuda_array_interface__["data"][0], device.copy_to_host
+
+    return make
+
+
+def test_elements(run, memory) -> None:
+    x, out = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
+    address, read = memory(x.copy())
+    run(elements, "CPointer(float32), int32, float32[::1]", 1, 32, address, 5, out)
+    np.testing.assert_array_equal(out, x * 2)
+    np.testing.assert_array_equal(read(), [1, 2, -3, 4, 5])
+
+
+def test_arrays(run, memory) -> None:
+    x, out = np.arange(6, dtype=np.float32), np.zeros((3, 2, 3), np.float32)
+    address, _ = memory(x)
+    run(arrays, "CPointer(float32), uint64, int, float32[:, :, ::1]", 1, (8, 8), address, address, 2, out)
+    np.testing.assert_array_equal(out, [x.reshape(2, 3), x.reshape(2, 3, order="F"), x.reshape(2, 3) + 2])
+
+
+def test_the_type() -> None:
+    (kind,) = parse_signature("CPointer(float32)")
+    assert kind == Pointer(float32)
+    assert repr(kind) == "CPointer(float32)"
+    with pytest.raises(SignatureError, match="the type of the elements"):
+        parse_signature("CPointer(nothing)")
+
+
+def no_type(n):
+    x = cuda.carray(n, 3)
+    x[0] = 1
+
+
+def two_indices(p):
+    p[0, 1] = 1
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds", "message"),
+    [
+        (no_type, "uint64", "cuda.carray needs the type of the elements"),
+        (two_indices, "CPointer(float32)", "an index is not an integer"),
+    ],
+)
+def test_refusals(function, kinds, message) -> None:
+    with pytest.raises(CompilationError, match=message):
+        build_ir(KernelDefinition(function), parse_signature(kinds))
