@@ -8,7 +8,7 @@ from functools import cache
 from cudabuild import config
 from cudabuild.cache.store import Cache
 from cudabuild.errors import SourceError, ToolError
-from cudabuild.fingerprint import compute_fingerprint, image_key
+from cudabuild.fingerprint import compute_fingerprint, image_key, log_in_process
 from cudabuild.image.image import DeviceInfo, KernelImage
 from cudabuild.importer.binding import find_recorded_options
 from cudabuild.target import TARGETS, find_target, rank_targets
@@ -115,6 +115,9 @@ class CompiledProvider:
         def make() -> KernelImage:
             return _compile(request, target, options, fingerprint, tools if by_driver else None)
 
+        if fingerprint.in_process:
+            log_in_process(fingerprint)
+            return make()
         if config.get("images") == "none":
             return make()
         salt = config.get("cache_salt")

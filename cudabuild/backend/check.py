@@ -58,6 +58,14 @@ def check_function(function: Function, dialect: Dialect) -> None:
                         f"at most {_STATIC_SHARED} bytes of static shared memory per block",
                         "make the arrays smaller, or use dynamic shared memory (shape 0)",
                     )
+            if instr.op == "array_at" and instr.attrs["home"] == "host":
+                add(
+                    instr.location,
+                    "a captured array in host memory, on a GPU",
+                    f"an array of {instr.type} at an address of the host",
+                    "an array in GPU memory",
+                    "make it with cuda.to_device(numpy.asarray(…))",
+                )
             if instr.op == "constant":
                 before = sum(constants.values())
                 constants[instr.attrs["data"]] = len(instr.attrs["data"]) // 2

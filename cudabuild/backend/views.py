@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,16 @@ def _address(e: FunctionEmitter, instr: Instr) -> Operand:
     return e.integer_result(instr, e.text.emit("i64", f"ptrtoint {pointer.typed} to i64"))
 
 
+def _array_at(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
+    result = instr.type
+    assert isinstance(result, Array)
+    address, *numbers = instr.operands
+    pointer = e.text.emit("ptr", f"inttoptr {e.integer(address, 64).typed} to ptr")
+    shape = [replace(e.integer(extent, e.index_bits), nneg=True) for extent in numbers[: result.ndim]]
+    strides = [e.integer(stride, 64) for stride in numbers[result.ndim :]]
+    return [e.coerce(pointer, e.dialect.pointer(result.space)), *shape, *strides]
+
+
 def _retype(e: FunctionEmitter, instr: Instr) -> Operand:
     return e.integer(instr.operands[0], 64)
 
@@ -72,5 +83,6 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand]]]
     "transpose": _transpose,
     "array_at": _array_at,
     "address": _address,
+    "array_at": _array_at,
     "retype": _retype,
 }

@@ -149,6 +149,11 @@ class Session:
 
         options = build_options(definition.options, self.settings)
         fingerprint = compute_fingerprint(definition, signature, options)
+        if fingerprint.in_process:
+            raise CudabuildError(
+                f"{fingerprint.in_process} is a device array, whose address means something in one process only\n"
+                "  do:       pass it as an argument of the kernel"
+            )
         keys: dict[tuple[str, int], bytes] = {}
         found: dict[tuple[str, int], KernelImage] = {}
         for name in task.targets:

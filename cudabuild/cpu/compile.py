@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import linecache
 from string import Template
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from cudabuild.cpu.objects import LOCK, HostKernel, HostObject, load_kernel
 from cudabuild.cpu.schedule import format_schedule
 from cudabuild.cpu.store import INDEX_WIDTH
 from cudabuild.definition import DEFAULT_OPTIONS
+from cudabuild.errors import CompilationError, Diagnostic
 from cudabuild.ir.ir import Instr, Param
 from cudabuild.ir.ranges import compute_ranges
 
@@ -61,8 +63,31 @@ def _lower(definition: KernelDefinition, signature: Signature) -> Function:
     from cudabuild.ir.passes.inline import inline_calls
 
     function = build_ir(definition, signature)
+    _refuse_gpu_memory(function)
     inline_calls(function, _must_be_inlined)
     return run_passes(function, target_kind="host")
+
+
+def _refuse_gpu_memory(function: Function) -> None:
+    found = []
+    for one in (function, *function.callees):
+        for instr in one.instructions():
+            if instr.op == "array_at" and instr.attrs["home"] == "gpu" and instr.location is not None:
+                where = instr.location
+                line = linecache.getline(where.file, where.line).rstrip()
+                found.append(
+                    Diagnostic(
+                        "a captured array in GPU memory, on the CPU device",
+                        where,
+                        line,
+                        kernel=one.name,
+                        found=f"an array of {instr.type} at an address of a GPU",
+                        expected="an array in host memory",
+                        do="make the array with cuda.to_device, which takes the memory of the device in use",
+                    )
+                )
+    if found:
+        raise CompilationError(found)
 
 
 def _must_be_inlined(callee: Function) -> bool:
@@ -148,7 +173,7 @@ def _written_parameters(function: Function) -> frozenset[int]:
             array = instr.operands[0]
             while isinstance(array, Instr) and array.op == "view":
                 array = array.operands[0]
-            if isinstance(array, Instr) and array.op in ("shared", "local", "dynamic_shared"):
+            if isinstance(array, Instr) and array.op in ("shared", "local", "dynamic_shared", "array_at"):
                 continue
             if one is not function or not isinstance(array, Param):
                 return everything

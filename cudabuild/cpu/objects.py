@@ -131,11 +131,14 @@ def find_object(
 
     if store is None or config.get("images") != "all":
         return make()
-    from cudabuild.fingerprint import compute_fingerprint, image_key
+    from cudabuild.fingerprint import compute_fingerprint, image_key, log_in_process
     from cudabuild.types import format_signature
 
     options = definition.options
     fingerprint = compute_fingerprint(definition, signature, options)
+    if fingerprint.in_process:
+        log_in_process(fingerprint)
+        return make()
     # libdevice even for a kernel that calls no function of it: that is known only once it has been compiled
     tools = {**_toolchain(), "libdevice": find_digest() or "none", "checks": " ".join(sorted(checks))}
     tools["places"] = _places(definition, fingerprint)

@@ -21,6 +21,7 @@ __all__ = [
     "compute_fingerprint",
     "effective_options",
     "image_key",
+    "log_in_process",
     "read_source_digest",
 ]
 
@@ -41,3 +42,13 @@ def compute_fingerprint(
     from cudabuild.fingerprint.compute import compute_fingerprint as compute
 
     return compute(definition, signature, options)
+
+
+def log_in_process(fingerprint: Fingerprint) -> None:
+    """Tells why an overload is not kept: its code holds an address of this process."""
+    from cudabuild import config
+
+    config.log(
+        "info",
+        f"{fingerprint.qualname}: not cached: {fingerprint.in_process} is a device array, whose address is in the code",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cudabuild.definition import OPTIONS
 from cudabuild.digest import digest_parts
+from cudabuild.fingerprint.values import is_in_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class Fingerprint:
         self.checks = checks
         self.sources = sources
         self.unresolved = unresolved
+
+    @property
+    def in_process(self) -> str:
+        """The first free name that holds a device array's address; such code is of this process only. Else ""."""
+        return next((label for label, value in self.free_values if is_in_process(value)), "")
 
     @property
     def free_values(self) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from cudabuild.types.type import FunctionSignature, Type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     #: Called for every function that a value holds; answers the text that stands for it.
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISSING",
+    "DeviceMemory",
     "describe_value",
+    "find_device_memory",
     "find_function",
     "find_member",
     "function_identity",
+    "is_in_process",
     "is_passage",
     "is_unresolved",
     "module_name",
@@ -103,7 +106,9 @@ def is_passage(value: Any) -> bool:
         return False
     if isinstance(value, (ModuleType, type, Namespace)):
         return True
-    return not _is_numpy(kind) and not _is_enum_member(value) and find_function(value) is None
+    if _is_numpy(kind) or _is_enum_member(value) or find_device_memory(value) is not None:
+        return False
+    return find_function(value) is None
 
 
 def find_member(value: Any, name: str) -> Any:
@@ -128,6 +133,48 @@ def find_member(value: Any, name: str) -> Any:
                 return found.__func__
             return MISSING if hasattr(type(found), "__get__") else found
     return MISSING
+
+
+_INTERFACES = (("gpu", "__cuda_array_interface__"), ("host", "__array_interface__"))
+
+
+class DeviceMemory:
+    """Where a device array lies.
+
+    Attributes:
+        home: ``gpu``, or ``host`` for an array of the CPU device.
+        dtype: as the array interfaces spell it: ``<f4``, or a record's ``descr``.
+        pointer, shape, strides, readonly: as in the array interfaces; strides in bytes or None.
+    """
+
+    __slots__ = ("dtype", "home", "pointer", "readonly", "shape", "strides")
+
+    def __init__(self, home: str, interface: Mapping[str, Any]) -> None:
+        self.home = home
+        typestr = interface["typestr"]
+        self.dtype: Any = interface["descr"] if typestr[1] == "V" and "descr" in interface else typestr
+        self.pointer, self.readonly = map(int, interface.get("data") or (0, False))
+        self.shape = tuple(map(int, interface["shape"]))
+        strides = interface.get("strides")
+        self.strides = None if strides is None else tuple(map(int, strides))
+
+    def __repr__(self) -> str:
+        readonly = " readonly" if self.readonly else ""
+        return f"device array {self.dtype} {self.shape} {self.strides}{readonly} at {self.home} {self.pointer:#x}"
+
+
+def find_device_memory(value: Any) -> DeviceMemory | None:
+    """Where the elements of a device array, or of an object that shows one, lie; None for anything else."""
+    kind = type(value)
+    if kind in _SIMPLE or isinstance(value, (type, ModuleType, FunctionType)) or _is_numpy(kind):
+        return None
+    for home, name in _INTERFACES:
+        if hasattr(kind, name) or name in getattr(value, "__dict__", ()):
+            try:
+                return DeviceMemory(home, getattr(value, name))
+            except (AttributeError, KeyError, RuntimeError, TypeError):  # a tensor in host memory has none, for one
+                continue
+    return None
 
 
 def find_function(value: Any) -> tuple[FunctionType, KernelDefinition | None] | None:
@@ -190,7 +237,17 @@ def describe_value(value: Any, function_text: FunctionText = function_identity) 
     text = _describe(value, function_text, 0)
     if len(text) <= _LONGEST_TEXT:
         return text
-    return f"{type(value).__name__} {digest(text.encode()).hex()}"
+    kind = "device array" if _IN_PROCESS in text else type(value).__name__
+    return f"{kind} {digest(text.encode()).hex()}"
+
+
+#: What stands in the text of a device array, and of whatever holds one.
+_IN_PROCESS = "device array "
+
+
+def is_in_process(text: str) -> bool:
+    """Whether a text of :func:`describe_value` holds an address, which means something in one process only."""
+    return _IN_PROCESS in text
 
 
 def _describe(value: Any, function_text: FunctionText, depth: int) -> str:
@@ -201,6 +258,9 @@ def _describe(value: Any, function_text: FunctionText, depth: int) -> str:
         return "unsupported nesting"
     if value is MISSING:
         return "missing"
+    memory = find_device_memory(value)
+    if memory is not None:
+        return repr(memory)
     found = find_function(value)
     if found is not None:
         return function_text(*found)

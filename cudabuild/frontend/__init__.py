@@ -47,6 +47,9 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     """
     options = definition.options if options is None else options
     inference, hir = _infer(definition, signature, options)
+    held = inference.session.held
+    if held:
+        definition.function.__dict__.setdefault("__cudabuild_held__", []).extend(held)
     params = params_of(inference.arguments, hir.parameters, hir.location)
     result = _result_of(inference, signature) if definition.is_device else none
     if definition.is_device:  # others call it: a constant that it returns is a value like any other

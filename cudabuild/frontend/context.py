@@ -58,6 +58,10 @@ class CallTarget(Protocol):
 
     debug: bool
 
+    def hold(self, value: Any) -> None:
+        """Keeps an object alive as long as the kernel."""
+        ...
+
     def call(
         self, context: Context, function: Any, operands: Sequence[Operand], keywords: dict[str, Operand]
     ) -> Operand:

@@ -62,6 +62,7 @@ class Session:
         self.debug = debug
         self.specialisations: dict[tuple[Any, ...], Specialisation] = {}
         self._hir: dict[Any, tuple[HirFunction, DiagnosticSink]] = {}
+        self.held: list[Any] = []  # objects whose memory the code points into
         self._running: list[FunctionInference] = []
         self._names: dict[str, int] = {}
         self._sites: dict[Any, Specialisation] = {}
@@ -97,6 +98,11 @@ class Session:
             pending += [one for one in callees if one not in seen]
             seen.update(callees)
         return list(found.values())
+
+    def hold(self, value: Any) -> None:
+        """See ``CallTarget``."""
+        if not any(value is held for held in self.held):
+            self.held.append(value)
 
     # calls, as the rules see them
 

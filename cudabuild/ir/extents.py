@@ -25,7 +25,7 @@ def extent_origin(array: Value, axis: int, *, rows: bool = True) -> tuple[Value,
     while isinstance(array, Instr):
         if array.op in ("shared", "local", "constant"):
             return int(array.attrs["shape"][axis])
-        if array.op == "reshape":
+        if array.op in ("reshape", "array_at"):
             return array.operands[1 + axis]
         if array.op == "field":
             base = array.operands[0].type

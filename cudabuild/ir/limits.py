@@ -66,7 +66,7 @@ def _extent(dim: Instr, index_width: int) -> Interval | None:
     if isinstance(array, Instr) and array.op in ("shared", "local", "constant"):
         extent = array.attrs["shape"][dim.attrs["axis"]]
         return extent, extent
-    if isinstance(array, Instr) and array.op in ("view", "reshape", "transpose", "field"):
+    if isinstance(array, Instr) and array.op in ("view", "reshape", "transpose", "field", "array_at"):
         return None
     is_small = index_width == 32 or (isinstance(array, Instr) and array.op == "dynamic_shared")
     return 0, _INT32[1] if is_small else LARGEST_EXTENT

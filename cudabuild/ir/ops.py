@@ -136,6 +136,14 @@ _TABLE = (
     OpSpec("retype", 1, _PURE, (), "the bits of a date, a span of time or an int64 as another of these types"),
     OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
     OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),
+    OpSpec(
+        "array_at",
+        -1,
+        _PURE,
+        ("home",),
+        "an array at an address (operand 0), with the extents and, for layout A, byte strides that follow (int64 all); "
+        "``home`` is 'device' for memory of the device that runs the kernel, 'gpu' or 'host' where it is known whose",
+    ),
     OpSpec("dynamic_shared", 0, _PURE, (), "the dynamic shared memory as a 1-d array of the result's dtype"),
     OpSpec(
         "constant",

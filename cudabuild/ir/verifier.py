@@ -351,6 +351,16 @@ def _static(instr: Instr, kinds: list[Type]) -> str | None:
     return None if fits else f"of shape {shape} to {instr.type}"
 
 
+def _array_at(instr: Instr, kinds: list[Type]) -> str | None:
+    array = instr.type
+    if not isinstance(array, Array) or array.space != "global":
+        return "makes no array in global memory"
+    numbers = 1 + array.ndim * (2 if array.layout == "A" else 1)
+    if len(kinds) != numbers or not all(isinstance(kind, Integer) and kind.bits == 64 for kind in kinds):
+        return f"takes {numbers} numbers of 64 bits"
+    return None if instr.attrs["home"] in ("device", "gpu", "host") else f"home {instr.attrs['home']!r}"
+
+
 def _constant(instr: Instr, kinds: list[Type]) -> str | None:
     array, shape, data = instr.type, instr.attrs["shape"], instr.attrs["data"]
     if not (isinstance(array, Array) and array.readonly and array.layout == "C"):
@@ -432,6 +442,7 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     "complex": _complex, "part": _part, "field": _field, "reshape": _reshape, "transpose": _transpose,
     "array_at": _array_at, "address": _address, "retype": _retype, "const": _const, "cmp": _cmp,
     "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
+    "array_at": _array_at,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
     "libdevice": _libdevice,
     "fence": _fence, "branch": _branch, "call": _call, "print": _print,

@@ -299,6 +299,10 @@ def memory_kernel(kind: Scalar) -> Function:
         _atomics(k, kind, others[0], made[0], others[6], i, value)
         for mode in ("any", "all"):
             k.keep(k.op("match", uint32, k.const(0xFF, uint32), value, mode=mode))
+    for layout in "CFA":
+        numbers = [i] * (5 if layout == "A" else 3)
+        placed = k.op("array_at", Array(kind, 2, layout), *numbers, home="gpu")
+        k.op("store", none, placed, i, k.op("dim", weak_int, placed, axis=1), value)
     constant = k.op("constant", Array(kind, 2, "C", True, "const"), shape=(2, 3), data="01" * 6 * kind.size)
     k.keep(k.op("load", kind, constant, i, i))
     return k.finish()

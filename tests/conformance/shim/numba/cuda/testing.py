@@ -74,11 +74,15 @@ class CUDATestCase(TestCase):
 
 
 class ForeignArray:
-    """An array that shows the CUDA array interface and nothing else."""
+    """An array that shows the CUDA array interface and nothing else; of the CPU device, whose memory is the host's, the
+    host's array interface."""
 
     def __init__(self, array: Any) -> None:
-        self._array = array
-        self.__cuda_array_interface__ = array.__cuda_array_interface__
+        self._array = self._arr = array
+        if hasattr(array, "__cuda_array_interface__"):
+            self.__cuda_array_interface__ = array.__cuda_array_interface__
+        else:
+            self.__array_interface__ = array.__array_interface__
 
 
 def cc_X_or_above(major: int, minor: int) -> bool:
