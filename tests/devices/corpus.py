@@ -52,7 +52,9 @@ def python_names() -> dict[Any, str]:
     for module, prefix in ((builtins, ""), (math, "math."), (numpy, "numpy.")):
         for name in registry.supported_members(module):
             item = getattr(module, name)
-            if not (isinstance(item, type) and issubclass(item, numpy.complexfloating)):
+            numpy_type = isinstance(item, type) and module is numpy
+            real = (numpy.integer, numpy.floating, numpy.bool_)
+            if not numpy_type or (issubclass(item, real) and item is not numpy.timedelta64):
                 found.setdefault(item, prefix + name)
     return found
 

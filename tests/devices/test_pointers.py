@@ -38,6 +38,14 @@ def arrays(pointer, address, rows, out):
         out[2, i, j] = flat[i * 3 + j] + c.shape[0]
 
 
+def arrays_apart(pointer, rows, out):
+    i = cuda.grid(1)
+    if i % 2:
+        out[i] = cuda.carray(pointer, (rows, 3))[i // 3, i % 3]
+    elif i < out.size:
+        out[i] = cuda.farray(pointer, (rows, 3))[i // 3, i % 3] + 10
+
+
 @pytest.fixture
 def memory(run):
     """Makes arrays that both the host and the kernel reach by their addresses, and reads them back."""
@@ -67,6 +75,14 @@ def test_arrays(run, memory) -> None:
     address, _ = memory(x)
     run(arrays, "CPointer(float32), uint64, int, float32[:, :, ::1]", 1, (8, 8), address, address, 2, out)
     np.testing.assert_array_equal(out, [x.reshape(2, 3), x.reshape(2, 3, order="F"), x.reshape(2, 3) + 2])
+
+
+def test_arrays_in_branches(run, memory) -> None:
+    x, out = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+    address, _ = memory(x)
+    run(arrays_apart, "CPointer(float32), int, float32[::1]", 1, 6, address, 2, out)
+    by_rows, by_columns = x, x.reshape(2, 3, order="F").ravel() + 10
+    np.testing.assert_array_equal(out, np.where(np.arange(6) % 2, by_rows, by_columns))
 
 
 def test_the_type() -> None:

@@ -40,6 +40,16 @@ def test_same_bits_tells_zeros_and_not_nans():
     assert same_bits(*pairs).tolist() == same_bits(a, b).tolist()
 
 
+def test_same_bits_of_records_and_times():
+    times = np.array([3, "NaT", "NaT"], "m8[s]")
+    assert same_bits(times, np.array([3, "NaT", 4], "m8[s]")).tolist() == [True, True, False]
+    kind = np.dtype([("a", np.float32, (2,)), ("b", np.int8)])
+    one, other = np.zeros((2, 2), kind), np.zeros((2, 2), kind)
+    one["a"][0, 1] = other["a"][0, 1] = np.nan
+    other["a"][1, 1] = [0.0, -0.0]
+    assert same_bits(one, other).tolist() == [[True, True], [True, False]]
+
+
 def test_table_knows_every_function_of_kernels():
     assert set(MATH) - set(MAX_ULP) == {"powi"}  # pow of a converted exponent
     assert limit_of("tgamma", np.float64) == 10
