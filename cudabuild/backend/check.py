@@ -58,7 +58,7 @@ def check_function(function: Function, dialect: Dialect) -> None:
                         f"at most {_STATIC_SHARED} bytes of static shared memory per block",
                         "make the arrays smaller, or use dynamic shared memory (shape 0)",
                     )
-            if instr.op == "array_at" and instr.attrs["home"] == "host":
+            if instr.op == "array_at" and instr.attrs.get("home") == "host":
                 add(
                     instr.location,
                     "a captured array in host memory, on a GPU",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -49,15 +48,6 @@ def _transpose(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     return [base.pointer, *shape, *(int_literal(0, 64) if axis < 0 else strides[axis] for axis in order)]
 
 
-def _array_at(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
-    address, *extents = instr.operands
-    pointer = e.dialect.pointer("global")
-    return [
-        e.text.emit(pointer, f"inttoptr {e.integer(address, 64).typed} to {pointer}"),
-        *(e.scalar(extent) for extent in extents),
-    ]
-
-
 def _address(e: FunctionEmitter, instr: Instr) -> Operand:
     pointer = e.coerce(Parts(e, instr.operands[0]).pointer, "ptr")
     return e.integer_result(instr, e.text.emit("i64", f"ptrtoint {pointer.typed} to i64"))
@@ -68,7 +58,8 @@ def _array_at(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     assert isinstance(result, Array)
     address, *numbers = instr.operands
     pointer = e.text.emit("ptr", f"inttoptr {e.integer(address, 64).typed} to ptr")
-    shape = [replace(e.integer(extent, e.index_bits), nneg=True) for extent in numbers[: result.ndim]]
+    # An extent that does not fit the variant's width stays wide until it is passed on.
+    shape = [e.scalar(extent) for extent in numbers[: result.ndim]]
     strides = [e.integer(stride, 64) for stride in numbers[result.ndim :]]
     return [e.coerce(pointer, e.dialect.pointer(result.space)), *shape, *strides]
 
@@ -81,7 +72,6 @@ ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand]]]
     "field": _field,
     "reshape": _reshape,
     "transpose": _transpose,
-    "array_at": _array_at,
     "address": _address,
     "array_at": _array_at,
     "retype": _retype,

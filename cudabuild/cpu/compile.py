@@ -72,7 +72,7 @@ def _refuse_gpu_memory(function: Function) -> None:
     found = []
     for one in (function, *function.callees):
         for instr in one.instructions():
-            if instr.op == "array_at" and instr.attrs["home"] == "gpu" and instr.location is not None:
+            if instr.op == "array_at" and instr.attrs.get("home") == "gpu" and instr.location is not None:
                 where = instr.location
                 line = linecache.getline(where.file, where.line).rstrip()
                 found.append(

@@ -153,7 +153,8 @@ class DeviceMemory:
         self.home = home
         typestr = interface["typestr"]
         self.dtype: Any = interface["descr"] if typestr[1] == "V" and "descr" in interface else typestr
-        self.pointer, self.readonly = map(int, interface.get("data") or (0, False))
+        pointer, readonly = interface.get("data") or (0, False)
+        self.pointer, self.readonly = int(pointer), bool(readonly)
         self.shape = tuple(map(int, interface["shape"]))
         strides = interface.get("strides")
         self.strides = None if strides is None else tuple(map(int, strides))

@@ -129,9 +129,6 @@ _TABLE = (
         "the same elements with other axes: for each axis of the result the axis of the base, or -1 for a new one of "
         "extent 1",
     ),
-    OpSpec(
-        "array_at", -1, _PURE, (), "the elements at an address (uint64) as an array; the other operands are its extents"
-    ),
     OpSpec("address", 1, _PURE, (), "where the first element of an array is, for all memories alike: an int64"),
     OpSpec("retype", 1, _PURE, (), "the bits of a date, a span of time or an int64 as another of these types"),
     OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
@@ -140,9 +137,9 @@ _TABLE = (
         "array_at",
         -1,
         _PURE,
-        ("home",),
-        "an array at an address (operand 0), with the extents and, for layout A, byte strides that follow (int64 all); "
-        "``home`` is 'device' for memory of the device that runs the kernel, 'gpu' or 'host' where it is known whose",
+        (),
+        "an array at an address (operand 0), with the extents and, for layout A, byte strides that follow (64 bits "
+        "all); where it is known whose memory it is, ``home`` is 'gpu' or 'host'",
     ),
     OpSpec("dynamic_shared", 0, _PURE, (), "the dynamic shared memory as a 1-d array of the result's dtype"),
     OpSpec(

@@ -232,13 +232,6 @@ def _transpose(instr: Instr, kinds: list[Type]) -> str | None:
     return None if fits else f"{order} of {base} to {result}"
 
 
-def _array_at(instr: Instr, kinds: list[Type]) -> str | None:
-    result = instr.type
-    fits = isinstance(result, Array) and result.layout in "CF" and result.space == "global"
-    fits = fits and kinds[0].name == "uint64" and all(isinstance(kind, Integer) for kind in kinds)
-    return None if fits and len(kinds) == 1 + result.ndim else f"of {kinds} to {result}"
-
-
 def _address(instr: Instr, kinds: list[Type]) -> str | None:
     return None if isinstance(kinds[0], Array) and _is_int64(instr.type) else f"of {kinds} to {instr.type}"
 
@@ -358,7 +351,8 @@ def _array_at(instr: Instr, kinds: list[Type]) -> str | None:
     numbers = 1 + array.ndim * (2 if array.layout == "A" else 1)
     if len(kinds) != numbers or not all(isinstance(kind, Integer) and kind.bits == 64 for kind in kinds):
         return f"takes {numbers} numbers of 64 bits"
-    return None if instr.attrs["home"] in ("device", "gpu", "host") else f"home {instr.attrs['home']!r}"
+    home = instr.attrs.get("home", "device")
+    return None if home in ("device", "gpu", "host") else f"home {home!r}"
 
 
 def _constant(instr: Instr, kinds: list[Type]) -> str | None:
@@ -442,7 +436,6 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     "complex": _complex, "part": _part, "field": _field, "reshape": _reshape, "transpose": _transpose,
     "array_at": _array_at, "address": _address, "retype": _retype, "const": _const, "cmp": _cmp,
     "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
-    "array_at": _array_at,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
     "libdevice": _libdevice,
     "fence": _fence, "branch": _branch, "call": _call, "print": _print,
