@@ -246,7 +246,12 @@ def test_extensions_see_every_argument() -> None:
 
 def test_types_are_names_of_cuda() -> None:
     assert cuda.types.Array(float32, 2, "C") == float32[:, ::1]
-    assert cuda.types.UniTuple(int32, 2).name == "Tuple(int32, int32)"
+    pair = cuda.types.UniTuple(int32, 2)
+    assert pair.name == "Tuple(int32, int32)"
+    assert pair == cuda.types.Tuple([int32, int32])
+    assert isinstance(pair, cuda.types.UniTuple)
+    assert (len(pair), list(pair)) == (2, [int32, int32])
+    assert cuda.types.Tuple([])
     assert (cuda.boolean, cuda.intp, cuda.f4, cuda.double) == (cuda.types.bool_, int64, float32, float64)
     assert cuda.typeof(1) == int64
     assert cuda.typeof(1.0) == float64

@@ -161,9 +161,13 @@ NPTimedelta = TimeDelta
 CPointer = Pointer
 
 
-def UniTuple(dtype: Type, count: int) -> Tuple:
-    """A tuple of ``count`` elements of one type."""
-    return Tuple([dtype] * count)
+class UniTuple(Tuple):
+    """A tuple of ``count`` elements of one type; equal to the ``Tuple`` of the same elements."""
+
+    __slots__ = ()
+
+    def __init__(self, dtype: Type, count: int) -> None:
+        super().__init__([dtype] * count)
 
 
 def UnicodeCharSeq(count: int) -> CharSeq:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 __all__ = [
@@ -266,6 +266,15 @@ class Tuple(Type):
     def __init__(self, elements: Iterable[Type]) -> None:
         self.elements = tuple(elements)
         super().__init__(f"Tuple({', '.join(e.name for e in self.elements)})")
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def __iter__(self) -> Iterator[Type]:
+        return iter(self.elements)
+
+    def __bool__(self) -> bool:
+        return True  # the empty one too: a type is never "no type"
 
     @property
     def label(self) -> str:
