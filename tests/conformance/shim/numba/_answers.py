@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 from numba import _modules
@@ -119,6 +120,35 @@ def _vector_types() -> dict[str, _VectorType]:
     return found
 
 
+_Parameter = namedtuple("_Parameter", ("name", "ty", "is_ptr"))
+
+
+def _libdevice_functions() -> dict[str, tuple[Any, list[_Parameter]]]:
+    """libdevice's functions as numba has them: result and parameters, pointers marked."""
+    table = importlib.import_module("cudabuild.lang.libdevice").FUNCTIONS
+
+    def type_of(name: str) -> Any:
+        return _modules.find(name.lstrip("*"), _modules.TYPES, "numba.types")
+
+    return {
+        f"__nv_{name}": (
+            type_of(function.result),
+            [_Parameter(f"a{i}", type_of(ty), ty[0] == "*") for i, ty in enumerate(function.parameters)],
+        )
+        for name, function in table.items()
+        if not any("[" in ty for ty in function.parameters)
+    }
+
+
+def _libdevice_signature(result: Any, parameters: list[_Parameter]) -> Any:
+    """The signature that a caller sees: what is stored through pointers is returned."""
+    void = _modules.find("void", _modules.TYPES, "numba.types")
+    results = [] if result == void else [result]
+    results += [parameter.ty for parameter in parameters if parameter.is_ptr]
+    returned = results[0] if len(results) == 1 else _modules.find("Tuple", _modules.TYPES, "numba.types")(results)
+    return returned(*(parameter.ty for parameter in parameters if not parameter.is_ptr))
+
+
 _TYPES: dict[str, Callable[[], Any]] = {
     "signed_domain": lambda: _integers("int"),
     "unsigned_domain": lambda: _integers("uint"),
@@ -141,6 +171,10 @@ ANSWERS: dict[str, dict[str, Callable[[], Any]]] = {
     },
     "numba.cuda.typing": _TYPEOF,
     "numba.cuda.typing.typeof": _TYPEOF,
+    "numba.cuda.libdevicefuncs": {
+        "functions": _libdevice_functions,
+        "create_signature": lambda: _libdevice_signature,
+    },
     "numba.cuda.utils": {"PYVERSION": lambda: sys.version_info[:2]},
     "numba.cuda.vector_types": {"vector_types": _vector_types},
     "numba.cuda.cudadrv.runtime": {"get_version": lambda: _toolkit_version},

@@ -51,7 +51,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "numba.cuda.cudadrv.linkable_code": CUDA,
     "numba.cuda.cudadrv.runtime": (),
     "numba.cuda.devicearray": CUDA,
-    "numba.cuda.libdevicefuncs": ("cudabuild.cuda.libdevice",),
+    "numba.cuda.libdevicefuncs": (),
     "numba.cuda.misc": (),
     "numba.cuda.misc.special": CUDA,
     "numba.cuda.np": (),
@@ -62,7 +62,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "numba.cuda.vector_types": CUDA,
 }
 
-#: numba's module -> the module that it simply is.
+#: numba's module -> the module, or namespace of names, that it simply is.
 SAME = {
     "numba.cuda.bf16": "cudabuild.cuda.bf16",
     "numba.cuda.core.config": "numba.cuda.config",
@@ -160,10 +160,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         if name in SAME:
-            place = SAME[name]
+            parent, _, last = SAME[name].rpartition(".")
             try:
-                sys.modules[name] = importlib.import_module(place)
-            except ModuleNotFoundError as error:
-                if error.name is None or not place.startswith(error.name):
-                    raise
-                raise ImportError(f"cudabuild has no module {place} (asked of {name})") from None
+                sys.modules[name] = getattr(importlib.import_module(parent), last)
+            except AttributeError:
+                try:
+                    sys.modules[name] = importlib.import_module(SAME[name])
+                except ModuleNotFoundError as error:
+                    if error.name != SAME[name]:
+                        raise
+                    raise ImportError(f"cudabuild has no {last} (asked of {parent})") from None
