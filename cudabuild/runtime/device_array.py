@@ -18,7 +18,47 @@ if TYPE_CHECKING:
 
     from cudabuild.runtime.memory import GpuMemory, HostMemory
 
-__all__ = ["CpuArray", "DeviceArray", "GpuArray", "make_array"]
+__all__ = ["CpuArray", "DeviceArray", "DevicePointer", "GpuArray", "make_array"]
+
+
+class DevicePointer:
+    """Memory of a device: what an array's ``gpu_data`` is.
+
+    Attributes:
+        device_pointer: the address.
+        size: in bytes.
+    """
+
+    __slots__ = ("_owner", "device_pointer", "size")
+
+    def __init__(self, device_pointer: int, size: int, owner: Any) -> None:
+        self.device_pointer = device_pointer
+        self.size = size
+        self._owner = owner  # the memory lives as long as something points to it
+
+    @property
+    def device_pointer_value(self) -> int | None:
+        """The address; None for 0."""
+        return self.device_pointer or None
+
+    @property
+    def device_ctypes_pointer(self) -> Any:
+        """The address as a ``ctypes.c_void_p``."""
+        import ctypes
+
+        return ctypes.c_void_p(self.device_pointer)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DevicePointer) and (self.device_pointer, self.size) == (
+            other.device_pointer,
+            other.size,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_pointer, self.size))
+
+    def __int__(self) -> int:
+        return self.device_pointer
 
 
 class DeviceArray:
@@ -86,6 +126,24 @@ class DeviceArray:
     @property
     def nbytes(self) -> int:
         return self.size * self.itemsize
+
+    @property
+    def alloc_size(self) -> int:
+        """The bytes from the first element to the end of the last."""
+        if not self.size:
+            return 0
+        span = sum((extent - 1) * abs(step) for extent, step in zip(self.shape, self.strides, strict=True))
+        return span + self.itemsize
+
+    @property
+    def gpu_data(self) -> DevicePointer:
+        """Where the elements are, under numba-cuda's names."""
+        return DevicePointer(self.pointer, self.alloc_size, self._owner)
+
+    @property
+    def device_ctypes_pointer(self) -> Any:
+        """The address of the first element, as a ``ctypes.c_void_p``."""
+        return self.gpu_data.device_ctypes_pointer
 
     def is_c_contiguous(self) -> bool:
         return self.c

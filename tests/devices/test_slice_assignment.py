@@ -259,3 +259,37 @@ def test_a_row_that_is_not_there_is_told(run: Run) -> None:
     with pytest.raises(IndexError):
         run(kernel, "float32[:, ::1], int", 1, 1, array, 3, options=DEBUG)
     np.testing.assert_array_equal(array, numbers(3, 2))
+
+
+def test_an_extent_that_follows_from_the_others_at_run_time(run: Run) -> None:
+    for options in (None, DEBUG):
+        for n in (-1, 3):
+
+            def kernel(x: Any, n: int, out: Any) -> None:
+                out[0] = x.reshape(n, 4)[1, 2]
+                out[1] = x.reshape((2, n, 2)).shape[1]
+                out[2] = x[:0].reshape(n, 0).shape[0]
+
+            out = np.zeros(3)
+            chosen = {} if options is None else {"options": options}
+            run(kernel, "float32[::1], int, float64[::1]", 1, 1, numbers(12), n, out, **chosen)
+            assert out.tolist() == [7, 3, 0 if n == -1 else 3]
+
+
+TABLE = np.array([[1.5, 2.5, 3.5], [4, 5, 6]])
+
+
+def test_copies_of_arrays_with_constant_extents(run: Run) -> None:
+    def kernel(out: Any) -> None:
+        own = TABLE.copy()
+        own[0] = own[1]
+        tile = cuda.shared.array(3, float32)
+        tile[:] = 7
+        other = tile.copy()
+        tile[0] = 8
+        out[:2] = own
+        out[2] = other
+
+    out = np.zeros((3, 3))
+    run(kernel, "float64[:, ::1]", 1, 1, out)
+    assert out.tolist() == [[4, 5, 6], [4, 5, 6], [7, 7, 7]]

@@ -80,7 +80,7 @@ def comparisons(a: Any, b: Any, out: Any) -> None:
         out[n + 1] = a[i] != "abc"
         out[n + 2] = a[i] == b[i]
         out[n + 3] = a[i] < b[i]
-        out[n + 4] = "ab" >= a[i]
+        out[n + 4] = a[i] <= "ab"
         out[n + 5] = a[i] == ""
         out[n + 6] = len(a[i])
         n += 7

@@ -43,7 +43,7 @@ __all__ = [
 _TUPLE_INDEX = "tuple index out of range"
 _ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "T", "real", "imag")
 #: Names of an array's methods; ``methods.py`` has their rules.
-METHODS = ("fill", "reshape", "ravel", "transpose", "view", "item")
+METHODS = ("copy", "fill", "reshape", "ravel", "transpose", "view", "item")
 
 
 def array_attribute(context: Context, array: Value, name: str) -> Operand:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays
+from cudabuild.frontend.impl.assignment import check_writable
 from cudabuild.frontend.impl.pointers import element_at, is_pointer
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, describe, type_of
@@ -68,7 +69,7 @@ def _store(name: KernelName, hint: str) -> None:
     @kernel_name(name.name)
     def rule(context: Context, array: Operand, index: Operand, value: Operand) -> Operand:
         base, indices = _place(context, name.name, array, index)
-        arrays.check_writable(base)
+        check_writable(base)
         assert isinstance(base.type, Array)
         number = context.cast(context.scalar(value, f"what cuda.{name.name} stores", 3), base.type.dtype)
         context.emit("store", none, base, *indices, number, hint=hint)

@@ -83,9 +83,10 @@ def scalar_type_of(operand: Operand) -> Scalar:
     kind = find_scalar_type(operand.value) if isinstance(operand, Static) else None
     if kind is not None:
         return kind
+    text = operand.value if isinstance(operand, Static) and isinstance(operand.value, str) else None
     raise Refusal(
         "not an element type",
-        found=describe(operand),
+        found=describe(operand) if text is None else f"Invalid NumPy dtype specified: {text!r}",
         expected="a scalar type: " + ", ".join(n for n in scalar_names() if n not in ("int", "float", "complex")),
         do="pass a type, such as float32 from cudabuild",
         operand=2,

@@ -15,7 +15,7 @@ from cudabuild.frontend.impl.casts import scalar_type_of
 from cudabuild.frontend.impl.elements import load_element
 from cudabuild.frontend.impl.operators import binary
 from cudabuild.frontend.operands import MethodOperand, NoneOperand, Operand, const_of, describe, is_const
-from cudabuild.ir.ir import Value
+from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Scalar, bool_, none, weak_int
 
 __all__ = ["call_method", "method"]
@@ -68,6 +68,29 @@ def fill(context: Context, array: Value, value: Operand) -> Operand:
     else:
         assign_array(context, array, value, 1)
     return NoneOperand()
+
+
+@method("copy")
+def copy(context: Context, array: Value) -> Operand:
+    kind = _kind(array)
+    shape = array.attrs["shape"] if isinstance(array, Instr) and array.op in ("constant", "shared", "local") else None
+    if kind.ndim == 0:
+        shape = ()
+    if shape is None:
+        raise Refusal(
+            "a copy of an array whose extents are not constants",
+            found=kind.name,
+            expected="an array made in the kernel, or a constant one",
+            do="copy it into a cuda.local.array of a constant shape: own[:] = x[:n]",
+            operand=0,
+        )
+    made = Array(kind.dtype, kind.ndim, "C", space="local")
+    own = context.emit("local", made, shape=shape, key=context.allocation_key)
+    if kind.ndim == 0:
+        store_element(context, own, [], array, 0)
+    else:
+        assign_array(context, own, array, 0)
+    return own
 
 
 @method("item")
@@ -130,15 +153,41 @@ def reshape(context: Context, array: Value, *shape: Operand) -> Operand:
             operand=1,
         )
     size = arrays.array_attribute(context, array, "size")
+    wide = _complete(context, size, [context.cast(extent, weak_int) for extent in extents])
     count: Operand = context.weak(1)
-    for at, extent in enumerate(extents):
-        if at not in unknown:
-            count = binary(context, "*", count, context.cast(extent, weak_int))
-    if unknown:
-        extents[unknown[0]] = context.convert(binary(context, "//", size, count), weak_int)
-        count = binary(context, "*", count, extents[unknown[0]])
+    for extent in wide:
+        count = binary(context, "*", count, extent)
     _check_size(context, size, count)
-    return _reshaped(context, array, [context.cast(extent, weak_int) for extent in extents], _kind(array).dtype)
+    return _reshaped(context, array, wide, _kind(array).dtype)
+
+
+def _complete(context: Context, size: Operand, extents: Sequence[Value]) -> list[Value]:
+    """The extents, with what follows from the others in place of -1: known to be it, or only when the kernel runs."""
+    known = [extent for extent in extents if is_const(extent) and const_of(extent) != -1]
+    if len(known) == len(extents):
+        return list(extents)
+    product: Operand = context.weak(1)
+    for extent in extents:
+        if is_const(extent):
+            factor: Operand = context.weak(1) if const_of(extent) == -1 else extent
+        else:
+            factor = context.emit("select", weak_int, _is_open(context, extent), context.weak(1), extent)
+        product = binary(context, "*", product, factor)
+    # At least 1: an empty array has nothing to divide, and the check under debug nothing to find.
+    divisor = context.emit("max", weak_int, context.convert(product, weak_int), context.weak(1))
+    rest = context.convert(binary(context, "//", size, divisor), weak_int)
+    return [
+        extent
+        if extent in known
+        else rest
+        if is_const(extent)
+        else context.emit("select", weak_int, _is_open(context, extent), rest, extent)
+        for extent in extents
+    ]
+
+
+def _is_open(context: Context, extent: Value) -> Value:
+    return context.emit("cmp", bool_, extent, context.weak(-1), predicate="eq")
 
 
 def _check_size(context: Context, size: Operand, count: Operand) -> None:

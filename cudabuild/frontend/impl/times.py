@@ -289,7 +289,9 @@ def absolute(context: Context, value: Value) -> Operand:
     """``abs`` of a span of time."""
     if not isinstance(value.type, TimeDelta):
         unary(context, "-", value)  # which refuses a date
-    return _as(context, context.emit("abs", int64, _bits(context, value)), value.type)  # |NaT| is NaT
+    magnitude = context.emit("abs", int64, _bits(context, value))  # |NaT| is NaT
+    assert isinstance(value.type, Scalar)
+    return _as(context, magnitude, value.type)
 
 
 def extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
