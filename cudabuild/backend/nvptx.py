@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.grid_sync import emit_grid_sync
+from cudabuild.backend.libdevice import function_name
 from cudabuild.backend.printing import emit_vprintf
 from cudabuild.backend.text import Operand, constant_global, float_literal, int_literal
 from cudabuild.faults import FaultTable
@@ -30,15 +31,6 @@ _LIMITS = {
     "tid.x": 1023, "tid.y": 1023, "tid.z": 63, "ntid.x": 1024, "ntid.y": 1024, "ntid.z": 64,
     "ctaid.x": 2**31 - 2, "ctaid.y": 65534, "ctaid.z": 65534,
     "nctaid.x": 2**31 - 1, "nctaid.y": 65535, "nctaid.z": 65535, "laneid": 31, "lanemask_lt": 2**31 - 1,
-}  # fmt: skip
-
-#: Functions that LLVM selects itself, exactly as libdevice defines them.
-_INTRINSICS = frozenset(("floor", "ceil", "trunc", "rint", "copysign", "fma", "sqrt"))
-
-#: float32 functions with an approximate twin, used under fastmath (as ``nvcc -use_fast_math`` does).
-_FAST = {
-    "sin": "fast_sinf", "cos": "fast_cosf", "tan": "fast_tanf", "exp": "fast_expf", "exp10": "fast_exp10f",
-    "log": "fast_logf", "log2": "fast_log2f", "log10": "fast_log10f", "pow": "fast_powf",
 }  # fmt: skip
 
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
@@ -212,6 +204,13 @@ class NvptxDialect(Dialect):
     def constant(self, emitter: FunctionEmitter, data: bytes) -> Operand:
         return constant_global(emitter.module.text, emitter.module.symbol, data, "ptr addrspace(4)", "addrspace(4)")
 
+    def spare(self, emitter: FunctionEmitter, space: str, size: int) -> Operand:
+        if space == "shared":
+            return self.shared(emitter, f"spare {size}", "i8", size)
+        if space == "const":
+            return self.constant(emitter, bytes(size))
+        return super().spare(emitter, space, size)
+
     def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
         module = emitter.module
         name = f"{module.symbol}_dynamic"
@@ -231,15 +230,12 @@ class NvptxDialect(Dialect):
     def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
         text, kind = emitter.text, operands[0].type
         fast = bool(emitter.options["fastmath"])
-        if function in _INTRINSICS:
+        name = function_name(function, kind, fastmath=fast)
+        if name is None:
             flags = "afn " if fast and function == "sqrt" else ""
             return text.call(kind, f"llvm.{function}.f{_BITS[kind]}", *operands, flags=flags)
-        if kind == "float":
-            name = _FAST.get(function, function + "f") if fast else function + "f"
-        else:
-            name = function
-        text.module.libdevice.add(f"__nv_{name}")
-        return text.call(kind, f"__nv_{name}", *operands)
+        text.module.libdevice.add(name)
+        return text.call(kind, name, *operands)
 
     def half_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
         return emitter.text.call("half", "llvm.fma.f16", *operands)
