@@ -85,14 +85,15 @@ def _find_root(function: FunctionType, name: str) -> Any:
             try:
                 return cells[names.index(name)].cell_contents
             except ValueError:  # not assigned yet
-                return MISSING
+                return function if name == function.__name__ else MISSING
     namespace = function.__globals__
     if name in namespace:
         return namespace[name]
     builtins = namespace.get("__builtins__", MISSING)
+    own = function if name == function.__name__ else MISSING  # its decorator compiles it before the name is bound
     if isinstance(builtins, dict):
-        return builtins.get(name, MISSING)
-    return getattr(builtins, name, MISSING)
+        return builtins.get(name, own)
+    return getattr(builtins, name, own)
 
 
 #: An attribute of these is an operation of the kernel language.

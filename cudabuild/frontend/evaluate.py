@@ -63,6 +63,7 @@ class FreeNames:
     """The names that a function takes from outside, by Python's rule: closure, then globals, then builtins."""
 
     def __init__(self, function: FunctionType, local_names: Collection[str]) -> None:
+        self.function = function
         self.namespace = function.__globals__
         self.locals = local_names
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -73,6 +74,8 @@ class FreeNames:
             try:
                 return self.cells[identifier].cell_contents
             except ValueError:
+                if identifier == self.function.__name__:  # its decorator compiles it before the name is bound
+                    return self.function
                 raise Refusal(
                     f"name {identifier!r} has no value yet",
                     found=identifier,
@@ -83,6 +86,8 @@ class FreeNames:
             return self.namespace[identifier]
         if hasattr(builtins, identifier):
             return getattr(builtins, identifier)
+        if identifier == self.function.__name__:
+            return self.function
         raise KeyError(identifier)
 
 
@@ -153,7 +158,9 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
     for position, operand in enumerate(needed):
         if isinstance(operand, Unknown):
             return operand
-        if isinstance(operand, Undefined):
+        if isinstance(operand, Undefined) and context.table.reads_undefined:
+            operands[position] = context.weak(0)
+        elif isinstance(operand, Undefined):
             raise Refusal(
                 f"variable {operand.variable!r} has no value here",
                 found=operand.variable,

@@ -40,6 +40,7 @@ class Table:
 
     Attributes:
         name: the option's value.
+        reads_undefined: whether a variable that has no value on any path to a read is 0 there; else it is refused.
         python_float: the type of a Python float.
         thread_position: the type of ``threadIdx.x``, of ``laneid`` and of a count of threads.
         lanes: the type of a set of lanes that a vote or match gives.
@@ -48,6 +49,7 @@ class Table:
     """
 
     name = "weak"
+    reads_undefined = False
     reads_packed = True
     python_float: Float = weak_float
     thread_position: Integer = weak_int
@@ -178,6 +180,7 @@ class NumbaTable(Table):
     """``literals="numba"``."""
 
     name = "numba"
+    reads_undefined = True
     reads_packed = False
     python_float = float64
     thread_position = int32
