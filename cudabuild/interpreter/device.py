@@ -12,9 +12,9 @@ from cudabuild.errors import LaunchError
 from cudabuild.image.image import DeviceInfo
 from cudabuild.interpreter.reach import find_names, is_meeting
 from cudabuild.interpreter.schedule import Schedule
-from cudabuild.interpreter.thread import Block, Thread, element_type
+from cudabuild.interpreter.thread import Block, Thread, element_type, with_attributes
 from cudabuild.lang.name import interpreter
-from cudabuild.types import Array, Boolean, Tuple, WeakComplex, WeakFloat, WeakInteger
+from cudabuild.types import Array, Boolean, Record, Tuple, WeakComplex, WeakFloat, WeakInteger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,8 @@ def convert(kind: Type, value: Any) -> Any:
         if kind.readonly:
             array = array.view()
             array.flags.writeable = False
-        return array
+        array = with_attributes(array)
+        return array[()] if isinstance(kind.dtype, Record) and not kind.ndim else array  # a record, over its memory
     if isinstance(kind, Tuple):
         return tuple(convert(element, item) for element, item in zip(kind.elements, value, strict=True))
     if isinstance(kind, WeakInteger):

@@ -13,13 +13,14 @@ import numpy as np
 from cudabuild.interpreter.reach import is_meeting
 from cudabuild.interpreter.scalar import FUNCTIONS, update
 from cudabuild.lang.cooperative import grid_group
+from cudabuild.types import CharSeq, Record, as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Dim = tuple[int, int, int]
 
-__all__ = ["Block", "Thread", "element_type"]
+__all__ = ["Block", "Thread", "element_type", "with_attributes"]
 
 WARP = 32
 
@@ -29,6 +30,8 @@ _GARBAGE = b"\xcd"
 
 def element_type(dtype: Any) -> Any:
     """The NumPy type that a kernel names: ``float32`` of this package, ``numpy.float32``, ``bool`` …"""
+    if isinstance(dtype, (Record, CharSeq)):
+        return as_dtype(dtype)
     name = getattr(dtype, "name", None)
     plain = (
         {"bool_": "bool", "int": "int64", "float": "float64", "complex": "complex128"}.get(name, name)
@@ -46,7 +49,12 @@ def _make_array(shape: Any, dtype: Any) -> Any:
         size *= int(extent)
     if kind == np.bool_:
         return np.ones(extents, kind)
-    return np.frombuffer(bytearray(_GARBAGE * size), kind).reshape(extents)
+    return with_attributes(np.frombuffer(bytearray(_GARBAGE * size), kind).reshape(extents))
+
+
+def with_attributes(array: Any) -> Any:
+    """An array of records as one whose fields are attributes, too; another array as it is."""
+    return array.view(np.recarray) if array.dtype.names else array
 
 
 class Block:
@@ -72,7 +80,7 @@ class Block:
         """
         kind = element_type(dtype)
         if shape in (0, (0,)):
-            return np.frombuffer(self.dynamic, kind, len(self.dynamic) // kind.itemsize)
+            return with_attributes(np.frombuffer(self.dynamic, kind, len(self.dynamic) // kind.itemsize))
         code = frame.f_code
         closure = tuple(id(frame.f_locals.get(name)) for name in code.co_freevars)
         extents = tuple(shape) if isinstance(shape, (tuple, list)) else shape

@@ -24,6 +24,7 @@ from cudabuild.errors import LaunchError
 from cudabuild.interpreter.device import PythonDevice
 from cudabuild.interpreter.reach import find_names, is_meeting
 from cudabuild.runtime.dispatcher import Dispatcher
+from cudabuild.types import from_dtype
 
 
 @pytest.fixture
@@ -466,3 +467,32 @@ def test_chosen_by_the_environment() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "CUDABUILD_DEVICE": "python"})
     assert PythonDevice().info.cc == (0, 0)
     assert decorators.kernel is kernel
+
+
+RECORD = np.dtype([("a", "f8"), ("n", "i4"), ("h", "f4", 2), ("text", "U4")], align=True)
+
+
+def test_records_and_times(launch: Any) -> None:
+    kind = from_dtype(RECORD)
+
+    def k(r: Any, one: Any, when: Any, d: Any) -> None:
+        tile = cuda.shared.array(2, kind)
+        t = cuda.threadIdx.x
+        tile[t] = r[t]
+        cuda.syncthreads()
+        r[t] = tile[1 - t]
+        r[t].a = r[t].n + one.h[1]
+        r[t]["text"] = "new"
+        d[t] = when + np.timedelta64(t, "D")
+        if t == 0:
+            one.n = 7
+
+    array = np.zeros(3, RECORD)
+    array["n"] = [1, 2, 3]
+    array["h"][2] = [0.5, 0.25]
+    dates = np.zeros(2, "M8[D]")
+    launch(k)[1, 2](array, array[2], np.datetime64("2020-01-31", "D"), dates)
+    assert array["n"].tolist() == [2, 1, 7]
+    assert array["a"].tolist() == [2.25, 1.25, 0]
+    assert array["text"].tolist() == ["new", "new", ""]
+    assert dates.astype(str).tolist() == ["2020-01-31", "2020-02-01"]
