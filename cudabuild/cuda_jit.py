@@ -12,7 +12,7 @@ import warnings
 from types import FunctionType
 
 from cudabuild.cuda.errors import NumbaInvalidConfigWarning, UnsupportedError
-from cudabuild.decorators import SERVICES, check_option
+from cudabuild.decorators import SERVICES, check_option, register_text
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import SettingError, nearest_name
 from cudabuild.runtime.jit_dispatcher import JitDispatcher
@@ -46,13 +46,14 @@ _CARVEOUTS = {"default": -1, "maxl1": 0, "maxshared": 100}
 _DEFAULT_OPT = 3
 
 
-def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
+def jit(func_or_sig: Any = None, device: bool = False, *, source: str | None = None, **options: Any) -> Any:
     """Makes a kernel or a device function, with numba-cuda's types and options.
 
     Args:
         func_or_sig: a function; or its signature (text, a tuple of types, ``void(…)`` of types), or a list of these.
             Without one, each call compiles for the types of its arguments.
         device: makes a function for kernels to call; a kernel may be called by kernels, too.
+        source: the text that ``exec`` made the function of, the whole of it, where Python cannot find it.
         options: ``debug``, ``opt`` (bool or 0 … 3), ``lineinfo``, ``fastmath`` (bool or a set of flags),
             ``max_registers``, ``launch_bounds``, ``shared_memory_carveout``, ``extensions``, ``fma``, ``literals``;
             ``cache``, ``inline``, ``forceinline``, ``lto``, ``nopython`` are taken and change nothing.
@@ -66,6 +67,8 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     """
     values, carveout = options_of(options)
     if isinstance(func_or_sig, FunctionType):
+        if source is not None:
+            register_text(func_or_sig, source)
         return _make(func_or_sig, None, device, values, carveout, options)
     if func_or_sig is not None and not _is_spec(func_or_sig):
         function = getattr(func_or_sig, "py_func", None)
@@ -83,6 +86,8 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         plain = function if isinstance(function, FunctionType) else getattr(function, "py_func", None)
         if not isinstance(plain, FunctionType):
             raise TypeError(f"cuda.jit on a {type(function).__name__}: expected a function written with def")
+        if source is not None:
+            register_text(plain, source)
         return _make(plain, spec, device, values, carveout, options)
 
     return decorate

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from cudabuild.runtime.jit_dispatcher import JitDispatcher
     from cudabuild.types import Signature
 
-__all__ = ["SERVICES", "DeviceFunction", "Services", "check_option", "current_device", "device_function", "kernel"]
+__all__ = [
+    "SERVICES",
+    "DeviceFunction",
+    "Services",
+    "check_option",
+    "current_device",
+    "device_function",
+    "kernel",
+    "register_text",
+]
 
 
 class DeviceFunction:
@@ -51,12 +60,13 @@ class DeviceFunction:
         return f"<device function {self.__module__}.{self.__qualname__}>"
 
 
-def kernel(spec: Any = None, /, **options: Any) -> Any:
+def kernel(spec: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
     """Makes a kernel of a function: ``@kernel("float32, float32[::1]")``, or bare ``@kernel``.
 
     Args:
         spec: the argument types: a signature as text, a tuple of types, or a list of these. Without one, what the
             annotations say; without those, the kernel is compiled for the arguments that it is launched with.
+        source: the text that ``exec`` made the function of, the whole of it, where Python cannot find it.
         options: compile options (``fastmath=True`` …); any other name is a type variable of the signatures
             (``T=(float32, float64)``).
 
@@ -67,33 +77,50 @@ def kernel(spec: Any = None, /, **options: Any) -> Any:
         SettingError: an option that does not exist or a value that it cannot have.
     """
     if type(spec) is FunctionType:
-        return Dispatcher(KernelDefinition(spec), SERVICES)
+        return kernel(None, source=source, **options)(spec) if source or options else _plain(spec)
     chosen, variables = _split_options(options) if options else (DEFAULT_OPTIONS, None)
 
     def decorate(function: Any) -> Dispatcher:
         if type(function) is not FunctionType:
             _refuse("@kernel", function)
+        if source is not None:
+            register_text(function, source)
         return Dispatcher(KernelDefinition(function, spec, variables, chosen), SERVICES)
 
     return decorate
 
 
-def device_function(spec: Any = None, /, **options: Any) -> Any:
+def _plain(function: FunctionType) -> Dispatcher:
+    return Dispatcher(KernelDefinition(function), SERVICES)
+
+
+def device_function(spec: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
     """Marks a function that kernels call. Undecorated ones can be called too; this one takes a signature and options.
 
     Args:
-        spec, options: as for :func:`kernel`.
+        spec, source, options: as for :func:`kernel`.
     """
     if type(spec) is FunctionType:
+        if source or options:
+            return device_function(None, source=source, **options)(spec)
         return DeviceFunction(KernelDefinition(spec, is_device=True))
     chosen, variables = _split_options(options) if options else (DEFAULT_OPTIONS, None)
 
     def decorate(function: Any) -> DeviceFunction:
         if type(function) is not FunctionType:
             _refuse("@device_function", function)
+        if source is not None:
+            register_text(function, source)
         return DeviceFunction(KernelDefinition(function, spec, variables, chosen, is_device=True))
 
     return decorate
+
+
+def register_text(function: FunctionType, text: str) -> None:
+    """Notes the text that a function was made of, for when it is compiled."""
+    from cudabuild.source import register_source
+
+    register_source(function, text)
 
 
 def _refuse(decorator: str, found: Any) -> None:
