@@ -77,7 +77,7 @@ def executed(text: str = TEXT, file: str = "<made>") -> dict[str, Any]:
     return namespace
 
 
-@pytest.mark.filterwarnings("ignore:Grid size")
+@pytest.mark.filterwarnings("ignore:(Grid size|Host array)")
 @pytest.mark.parametrize("decorate", [kernel, cuda.jit])
 def test_source_option(decorate: Any) -> None:
     for made in (decorate(source=TEXT)(executed()["work"]), decorate(executed()["work"], source=TEXT)):
