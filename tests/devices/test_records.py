@@ -377,3 +377,65 @@ def test_slices_of_records(run: Run) -> None:
         r[0:2].h = r[4].h
 
     run_both(run, kernel, sample(ALIGNED, 6))
+
+
+def make_point(x: float, y: float) -> Any:
+    point = cuda.local.array(1, POINT)
+    point[0].x = x
+    point[0].y = y
+    return point[0]
+
+
+def swapped(p: Any) -> Any:
+    return make_point(p.y, p.x)
+
+
+POINT = from_dtype([("x", "f4"), ("y", "f4")])
+
+
+def test_functions_return_records_that_they_make(run: Run) -> None:
+    def kernel(out: Any) -> None:
+        i = cuda.grid(1)
+        first = make_point(i, 2.0)
+        second = swapped(first)
+        third = swapped(second)
+        out[i, 0] = first.x * 100 + second.x * 10 + third.x
+        out[i, 1] = first.y * 100 + second.y * 10 + third.y
+
+    out = np.zeros((8, 2), "f4")
+    run(kernel, "float32[:, ::1]", 1, 8, out)
+    t = np.arange(8)
+    np.testing.assert_array_equal(out, np.stack([t * 101 + 20, 202 + t * 10], axis=1))
+
+
+def test_places_of_several_memories_and_alignments_meet(run: Run) -> None:
+    kind = from_dtype(ALIGNED)
+    outer = np.dtype([("lead", "i1"), ("inner", ALIGNED)])
+
+    def kernel(r: Any, s: Any, out: Any) -> None:
+        own = cuda.local.array(1, kind)
+        own[0].b = 30
+        place = r[0]
+        if out.shape[0] > 2:
+            place = s[1].inner
+        out[0] = place.b
+        place.b = 11
+        if out.shape[0] > 3:
+            place = own[0]
+        out[1] = place.b
+
+    for size in (2, 3, 4):
+        r, s, out = sample(ALIGNED, 1), sample(outer, 2, 5), np.zeros(size, "i4")
+        want = [r[0].b if size == 2 else s[1].inner.b, 30 if size == 4 else 11]
+        signature = f"{kind.name}[::1], {from_dtype(outer).name}[::1], int32[::1]"
+        run(kernel, signature, 1, 1, r, s, out)
+        assert out.tolist()[:2] == want
+        assert (r[0].b if size == 2 else s[1].inner.b) == 11
+
+
+def test_literal_names_in_a_loop_written_out(run: Run) -> None:
+    def kernel(r: Any, out: Any) -> None:
+        for name in ("a", "b", "c"):
+            out[0] += r[0][name]
+
+    run_both(run, kernel, sample(ALIGNED, 1), np.zeros(1))
