@@ -114,7 +114,7 @@ class CheckedDialect(HostDialect):
             pointer = emitter.text.emit("ptr", f"getelementptr i8, {pointer.typed}, i64 {self._distance}")
             name, what = "local", kind
         else:
-            name, what = "access", kind | races * LOOK_FOR_RACES | uninit * LOOK_FOR_UNINIT
+            name, what = "watch" if uninit else "access", kind | races * LOOK_FOR_RACES | uninit * LOOK_FOR_UNINIT
         site = self._site(access.instr, _DOES[access.kind])
         for offset in parts:
             at = pointer

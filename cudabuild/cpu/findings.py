@@ -18,6 +18,8 @@ from cudabuild.cpu.shadow import (
     STATE_SIZE,
     THREAD,
     THREAD_SIZE,
+    TOLD_LIMIT,
+    TOLD_SIZE,
     UNINIT,
     check_symbols,
 )
@@ -103,10 +105,25 @@ class CheckedLaunch:
     def _read_fault(self, address: int) -> Finding:
         fields = _FAULT.unpack(ctypes.string_at(address, FAULT_SIZE))
         kind, site, other_site, count, thread, other_thread, number, other_number = fields
+        count &= 0xFFFFFFFF
+        if kind == RACE:
+            count += self._count_again(site << 32 | other_site)
         parties = [self._party(site, thread, number)]
         if other_site:
             parties.append(self._party(other_site, other_thread, other_number))
-        return Finding(_KINDS[kind], self._kernel, parties, count & 0xFFFFFFFF)
+        return Finding(_KINDS[kind], self._kernel, parties, count)
+
+    def _count_again(self, key: int) -> int:
+        """How often blocks have seen a race again that they had told."""
+        total = 0
+        state = ctypes.c_uint64.from_address(self.address + CHECK["states"].offset).value
+        while state:
+            told = ctypes.c_uint64.from_address(state + STATE["told"].offset).value
+            for entry in range(told, told + TOLD_LIMIT * TOLD_SIZE, TOLD_SIZE):
+                if ctypes.c_uint64.from_address(entry).value == key:
+                    total += ctypes.c_uint64.from_address(entry + 8).value
+            state = ctypes.c_uint64.from_address(state + STATE["next"].offset).value
+        return total
 
     def _party(self, site: int, thread: int, number: int) -> Party:
         does, location = self._sites[site]

@@ -13,6 +13,7 @@ passed a barrier since; of one warp and a ``syncwarp`` (or a chain of them) lies
 every other, a vector of 32; or if the recorded block has executed a fence since, which is how locks and flags order
 accesses. Whatever does not come before is concurrent, and a conflict unless both only read or both are atomic. A record
 that comes before the present access may be forgotten: what conflicts with it later conflicts with the present one too.
+Most accesses need less (``shadow_paths.py``).
 A grid sync starts a new generation: pages of an older one are empty.
 """
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 __all__ = ["CELLS"]
 
-#: ``check.access``: ``%what`` is 0 for a load, 1 for a store, 2 for an atomic operation; plus 4 to look for races, plus
+#: ``check.watch``: ``%what`` is 0 for a load, 1 for a store, 2 for an atomic operation; plus 4 to look for races, plus
 #: 8 to look for reads of unwritten shared memory. ``%shift``: log2 of the size in bytes.
 CELLS = """
 define internal i1 @check.concurrent(ptr %state, i64 %a, i64 %b, i64 %a.old, i64 %b.old, i1 %shared) {
@@ -73,17 +74,46 @@ no:
 }
 
 define internal void @check.conflict(ptr %state, i64 %a, i64 %b, i64 %a.old, i64 %b.old) cold noinline {
-  %check = load ptr, ptr %state
+entry:
   %site.up = lshr i64 %b, 12
   %site.32 = trunc i64 %site.up to i32
   %site = and i32 %site.32, 1048575
+  %site.2.up = lshr i64 %b.old, 12
+  %site.2.32 = trunc i64 %site.2.up to i32
+  %site.2 = and i32 %site.2.32, 1048575
+  %site.64 = zext nneg i32 %site to i64
+  %site.2.64 = zext nneg i32 %site.2 to i64
+  %key.high = shl i64 %site.64, 32
+  %key = or i64 %key.high, %site.2.64
+  %mixed = mul i32 %site, 5
+  %place = add i32 %mixed, %site.2
+  %slot = and i32 %place, $told_mask
+  %slot.64 = zext nneg i32 %slot to i64
+  %slot.offset = shl nuw nsw i64 %slot.64, 4
+  %told.at = getelementptr inbounds i8, ptr %state, i64 $state_told
+  %told = load ptr, ptr %told.at
+  %entry.at = getelementptr inbounds i8, ptr %told, i64 %slot.offset
+  %times.at = getelementptr inbounds i8, ptr %entry.at, i64 8
+  %known = load i64, ptr %entry.at
+  %again = icmp eq i64 %known, %key
+  br i1 %again, label %count, label %first
+count:
+  %times = load i64, ptr %times.at
+  %times.next = add i64 %times, 1
+  store i64 %times.next, ptr %times.at
+  ret void
+first:
+  %empty = icmp eq i64 %known, 0
+  br i1 %empty, label %keep, label %tell
+keep:
+  store i64 %key, ptr %entry.at
+  br label %tell
+tell:
+  %check = load ptr, ptr %state
   %thread.up = lshr i64 %b, 2
   %thread.32 = trunc i64 %thread.up to i32
   %thread = and i32 %thread.32, 1023
   %number = lshr i64 %a, 32
-  %site.2.up = lshr i64 %b.old, 12
-  %site.2.32 = trunc i64 %site.2.up to i32
-  %site.2 = and i32 %site.2.32, 1048575
   %thread.2.up = lshr i64 %b.old, 2
   %thread.2.32 = trunc i64 %thread.2.up to i32
   %thread.2 = and i32 %thread.2.32, 1023
@@ -93,7 +123,7 @@ define internal void @check.conflict(ptr %state, i64 %a, i64 %b, i64 %a.old, i64
   ret void
 }
 
-define internal void @check.cell(ptr %state, ptr %cell, i64 %a, i64 %b, i1 %store, i1 %shared) {
+define internal void @check.cell(ptr %state, ptr %cell, i64 %a, i64 %b, i1 %store, i1 %shared) noinline {
 entry:
   %w.b.at = getelementptr inbounds i8, ptr %cell, i64 8
   %x.a.at = getelementptr inbounds i8, ptr %cell, i64 16
@@ -220,8 +250,8 @@ done:
 }
 
 define internal void @check.race(
-    ptr %block, ptr %state, i32 %thread, i64 %address, i32 %kind, i32 %shift, i32 %site, i1 %shared
-) {
+    ptr %block, ptr %state, ptr %page, i32 %thread, i64 %address, i32 %kind, i32 %shift, i32 %site, i1 %shared
+) alwaysinline {
 entry:
   %check = load ptr, ptr %state
   %number.at = getelementptr inbounds i8, ptr %state, i64 $state_number
@@ -252,15 +282,20 @@ entry:
   %b.4 = or i64 %b.3, %b.kind
   %b = or i64 %b.4, 1
   %store = icmp eq i32 %kind, 1
-  %page.number = lshr i64 %address, 12
-  %page = call ptr @check.page(ptr %check, i64 %page.number)
-  %page.none = icmp eq ptr %page, null
-  br i1 %page.none, label %failed, label %lock
+  br i1 %shared, label %locked, label %lock
 lock:
-  %pair = cmpxchg weak ptr %page, i32 0, i32 1 acquire monotonic
+  %version = load atomic i32, ptr %page monotonic, align 4
+  %free.now = and i32 %version, -2
+  %held = or i32 %version, 1
+  %pair = cmpxchg weak ptr %page, i32 %free.now, i32 %held acquire monotonic
   %taken = extractvalue { i32, i1 } %pair, 1
-  br i1 %taken, label %locked, label %lock
+  br i1 %taken, label %ours, label %lock
+ours:
+  fence release
+  %next.version = add i32 %held, 1
+  br label %locked
 locked:
+  %released = phi i32 [ 0, %entry ], [ %next.version, %ours ]
   %shift.at = getelementptr inbounds i8, ptr %page, i64 $page_shift
   %cells.at = getelementptr inbounds i8, ptr %page, i64 $page_cells
   %generation.at = getelementptr inbounds i8, ptr %page, i64 $page_generation
@@ -296,27 +331,36 @@ ready:
   %count = shl nuw i32 1, %steps
   br label %cell
 cell:
-  %index = phi i32 [ 0, %ready ], [ %index.next, %cell ]
+  %index = phi i32 [ 0, %ready ], [ %index.next, %celled ]
   %cell.number = add nuw nsw i32 %first, %index
   %cell.64 = zext nneg i32 %cell.number to i64
   %cell.offset = mul nuw nsw i64 %cell.64, 48
   %cell.at = getelementptr inbounds i8, ptr %cells, i64 %cell.offset
+  %quick = call i1 @check.quick(ptr %state, ptr %cell.at, i64 %a, i64 %b, i1 %store, i1 %shared)
+  br i1 %quick, label %celled, label %slow
+slow:
   call void @check.cell(ptr %state, ptr %cell.at, i64 %a, i64 %b, i1 %store, i1 %shared)
+  br label %celled
+celled:
   %index.next = add nuw nsw i32 %index, 1
   %last = icmp eq i32 %index.next, %count
   br i1 %last, label %unlock, label %cell
 unlock:
-  store atomic i32 0, ptr %page release, align 4
+  br i1 %shared, label %done, label %free
+free:
+  store atomic i32 %released, ptr %page release, align 4
+  br label %done
+done:
   ret void
 failed.locked:
-  store atomic i32 0, ptr %page release, align 4
+  store atomic i32 %released, ptr %page release, align 4
   br label %failed
 failed:
   call void @schedule.fail(ptr %block, i32 $no_memory, i64 0)
   ret void
 }
 
-define void @check.access(ptr %block, i32 %thread, ptr %pointer, i32 %what, i32 %shift, i32 %site) {
+define void @check.watch(ptr %block, i32 %thread, ptr %pointer, i32 %what, i32 %shift, i32 %site) noinline {
 entry:
   %state.at = getelementptr inbounds i8, ptr %block, i64 $block_check
   %state = load ptr, ptr %state.at
@@ -332,8 +376,51 @@ entry:
   %races = icmp ne i32 %races.bit, 0
   br i1 %races, label %race, label %raced
 race:
+  br i1 %shared, label %race.shared, label %race.global
+race.shared:
+  %pages.at = getelementptr inbounds i8, ptr %state, i64 $state_pages
+  %pages = load ptr, ptr %pages.at
+  %page.index = lshr i64 %offset, 12
+  %page.offset = shl nuw nsw i64 %page.index, 6
+  %page.shared = getelementptr inbounds i8, ptr %pages, i64 %page.offset
   call void @check.race(
-    ptr %block, ptr %state, i32 %thread, i64 %address, i32 %kind, i32 %shift, i32 %site, i1 %shared)
+    ptr %block, ptr %state, ptr %page.shared, i32 %thread, i64 %offset, i32 %kind, i32 %shift, i32 %site, i1 true)
+  br label %raced
+race.global:
+  %page.number = lshr i64 %address, 12
+  %slot = and i64 %page.number, 7
+  %slot.offset = shl nuw nsw i64 %slot, 4
+  %recent = getelementptr inbounds i8, ptr %state, i64 $state_recent
+  %recent.at = getelementptr inbounds i8, ptr %recent, i64 %slot.offset
+  %recent.page.at = getelementptr inbounds i8, ptr %recent.at, i64 8
+  %recent.number = load i64, ptr %recent.at
+  %hit = icmp eq i64 %recent.number, %page.number
+  br i1 %hit, label %page.known, label %page.look
+page.known:
+  %page.recent = load ptr, ptr %recent.page.at
+  br label %page.found
+page.look:
+  %check = load ptr, ptr %state
+  %page.new = call ptr @check.page(ptr %check, i64 %page.number)
+  %page.none = icmp eq ptr %page.new, null
+  br i1 %page.none, label %failed, label %page.keep
+page.keep:
+  store i64 %page.number, ptr %recent.at
+  store ptr %page.new, ptr %recent.page.at
+  br label %page.found
+page.found:
+  %page = phi ptr [ %page.recent, %page.known ], [ %page.new, %page.keep ]
+  %load = icmp eq i32 %kind, 0
+  br i1 %load, label %peek, label %race.locked
+peek:
+  %known = call i1 @check.known(ptr %state, ptr %page, i32 %thread, i64 %address, i32 %shift)
+  br i1 %known, label %raced, label %race.locked
+race.locked:
+  call void @check.race(
+    ptr %block, ptr %state, ptr %page, i32 %thread, i64 %address, i32 %kind, i32 %shift, i32 %site, i1 false)
+  br label %raced
+failed:
+  call void @schedule.fail(ptr %block, i32 $no_memory, i64 0)
   br label %raced
 raced:
   %uninit.bit = and i32 %what, 8

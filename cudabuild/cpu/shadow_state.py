@@ -112,7 +112,12 @@ begin:
   %shared.size = add i64 %dynamic, %static
   %own = mul i64 %threads.up, $thread_size
   %size.head = add i64 %own, $state_size
-  %size = add i64 %size.head, %shared.size
+  %shared.more = add i64 %shared.size, 4095
+  %shared.pages = lshr i64 %shared.more, 12
+  %pages.size = shl i64 %shared.pages, 6
+  %size.told = add i64 %size.head, $told_size
+  %size.pages = add i64 %size.told, %pages.size
+  %size = add i64 %size.pages, %shared.size
   %state.at = getelementptr inbounds i8, ptr %block, i64 $block_check
   %state.old = load ptr, ptr %state.at
   %new = icmp eq ptr %state.old, null
@@ -135,7 +140,9 @@ push:
 clear:
   %old.next.at = getelementptr inbounds i8, ptr %state.old, i64 $state_next
   %old.next = load ptr, ptr %old.next.at
-  call void @llvm.memset.p0.i64(ptr %state.old, i8 0, i64 %size, i1 false)
+  call void @llvm.memset.p0.i64(ptr %state.old, i8 0, i64 %size.head, i1 false)
+  %old.written = getelementptr inbounds i8, ptr %state.old, i64 %size.pages
+  call void @llvm.memset.p0.i64(ptr %old.written, i8 0, i64 %shared.size, i1 false)
   store ptr %old.next, ptr %old.next.at
   br label %fill
 fill:
@@ -152,8 +159,13 @@ fill:
   store ptr %shared, ptr %shared.to
   %size.to = getelementptr inbounds i8, ptr %state, i64 $state_shared_size
   store i64 %shared.size, ptr %size.to
-  %written = getelementptr inbounds i8, ptr %state, i64 $state_size
-  %written.ptr = getelementptr inbounds i8, ptr %written, i64 %own
+  %told = getelementptr inbounds i8, ptr %state, i64 %size.head
+  %told.to = getelementptr inbounds i8, ptr %state, i64 $state_told
+  store ptr %told, ptr %told.to
+  %pages = getelementptr inbounds i8, ptr %state, i64 %size.told
+  %pages.to = getelementptr inbounds i8, ptr %state, i64 $state_pages
+  store ptr %pages, ptr %pages.to
+  %written.ptr = getelementptr inbounds i8, ptr %state, i64 %size.pages
   %written.to = getelementptr inbounds i8, ptr %state, i64 $state_written
   store ptr %written.ptr, ptr %written.to
   br label %ready
@@ -351,6 +363,8 @@ entry:
   %done.already = icmp eq i32 %mask, 0
   br i1 %done.already, label %done, label %start
 start:
+  %joined.at = getelementptr inbounds i8, ptr %state, i64 $state_joined
+  store i32 1, ptr %joined.at
   %first = and i32 %thread, -32
   br label %gather
 gather:

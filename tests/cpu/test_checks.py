@@ -92,6 +92,47 @@ def test_messages(find, golden, name):
     golden.check(f"checks/{name}.txt", str(error).replace(planted_kernels.__file__, "planted_kernels.py"))
 
 
+def test_races_are_counted(find):
+    def crowd(x):
+        x[cuda.blockIdx.x] = cuda.threadIdx.x
+
+    (finding,) = find(crowd, "int32[::1]", 50, 64, np.zeros(50, np.int32))
+    assert finding.count == 50 * 63
+
+
+@pytest.mark.parametrize("order", ["", "3", "11"])
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_write_to_what_many_blocks_read_is_found(find, atomic, order, monkeypatch):
+    # Of reads by more than two blocks nothing is recorded: whoever writes must still meet one that is.
+    def read_by_all(x, out):
+        i = cuda.grid(1)
+        out[i] = x[i % 8]
+        if cuda.blockIdx.x == 150 and cuda.threadIdx.x == 9:
+            if atomic:
+                cuda.atomic.add(x, 3, 1)
+            else:
+                x[3] = 1
+
+    monkeypatch.setenv("CUDABUILD_CPU_ORDER", order) if order else None
+    found = find(read_by_all, "int32[::1], int32[::1]", 300, 32, np.zeros(8, np.int32), np.zeros(9600, np.int32))
+    assert {finding.kind for finding in found} == {"races"}
+    (parties,) = {tuple(sorted(party.does for party in finding.parties)) for finding in found}
+    assert parties == ("reads it", "updates it atomically" if atomic else "writes it")
+
+
+def test_reads_alone_are_no_race(find):
+    def read_twice(x, out):
+        i = cuda.grid(1)
+        total = 0
+        for k in range(64):
+            total += x[k]
+        for k in range(64):
+            total += x[63 - k] * x[(k + i) % 64]
+        out[i] = total
+
+    assert find(read_twice, "int32[::1], int32[::1]", 200, 64, np.zeros(64, np.int32), np.zeros(12800, np.int32)) == ()
+
+
 def test_both_parties_are_named(find):
     def neighbours(x):
         s = cuda.shared.array((4, 16), int32)
