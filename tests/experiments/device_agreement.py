@@ -33,8 +33,11 @@ from ulp import limit_of  # noqa: E402
 
 __all__ = ["main"]
 
-#: Left out by ``--quick``: random programs, and kernels that take their time.
-SLOW = "random_programs or random_python or hundred_thousand or float16"
+#: Left out by ``--quick``: random programs, what takes its time, and tests without a launch.
+SLOW = (
+    "random_programs or random_python or hundred_thousand or float16 or test_complex or test_times or test_tuples or "
+    "test_slice_assignment or test_records or test_texts or test_coverage or test_agreement or test_ulp"
+)
 
 #: Names whose values are not compared: what they return is the time, or they take an address of one device.
 APART = {"clock", "globaltimer", "carray", "farray"}
@@ -125,7 +128,7 @@ def print_exceptions(report: Report) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="leave out random programs, long kernels and float16")
+    parser.add_argument("--quick", action="store_true", help="leave out random programs and what takes its time")
     parser.add_argument("--gpu", action="store_true", help="fail where there is no GPU")
     parser.add_argument("--out", type=Path, help="keep the figures in this file")
     options = parser.parse_args()
