@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.contraction import emit_fused
 from cudabuild.backend.faults import check_divisor
-from cudabuild.backend.narrow_floats import next_after
+from cudabuild.backend.narrow_floats import half_next_after, next_after
 from cudabuild.backend.text import Operand, float_literal, int_literal
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Boolean, BrainFloat, Float, Integer, Scalar, float32
@@ -226,7 +226,7 @@ def _math(e: FunctionEmitter, instr: Instr) -> Operand:
 def _math_call(e: FunctionEmitter, function: str, operands: list[Operand]) -> Operand:
     if operands[0].type == "half":
         if function == "nextafter":
-            return next_after(e, operands)
+            return half_next_after(e, operands)
         if function == "fma":
             return e.dialect.half_fma(e, operands)
         return _by_float(e, operands, lambda *wide: e.dialect.math(e, function, list(wide)))
@@ -423,7 +423,7 @@ def _brain_value(e: FunctionEmitter, value: Value) -> Value:
     if not isinstance(value.type, BrainFloat):
         return value
     wide = Value(float32)
-    e.leaves[wide] = (e.text.emit("float", f"fpext {e.scalar(value).typed} to float"),)
+    e.leaves[wide] = (e.dialect.widen_brain(e, e.scalar(value)),)
     return wide
 
 
@@ -444,9 +444,12 @@ def _with_brain(row: Callable[[FunctionEmitter, Instr], Operand]) -> Callable[[F
 
 
 def _math_row(e: FunctionEmitter, instr: Instr) -> Operand:
-    if isinstance(instr.type, BrainFloat) and instr.attrs["function"] in ("fma", "nextafter"):
-        operands = [e.scalar(value) for value in instr.operands]
-        return e.dialect.brain_fma(e, operands) if len(operands) == 3 else next_after(e, operands)
+    function = instr.attrs["function"]
+    if isinstance(instr.type, BrainFloat) and function in ("fma", "nextafter"):
+        words = [e.scalar(value) for value in instr.operands]
+        if function == "fma":
+            return e.dialect.brain_fma(e, words)
+        return next_after(e, words, [e.dialect.widen_brain(e, word) for word in words])
     return _with_brain(_math)(e, instr)
 
 

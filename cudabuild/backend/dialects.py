@@ -220,13 +220,20 @@ class Dialect:
         name = f"llvm.fpto{'s' if signed else 'u'}i.sat.i{bits}.{'f32' if value.type == 'float' else 'f64'}"
         return emitter.text.call(f"i{bits}", name, value)
 
-    def round_brain(self, emitter: FunctionEmitter, value: Operand) -> Operand:
-        """A float or double to the nearest bfloat, ties to even; any NaN for a NaN."""
-        return emitter.text.emit("bfloat", f"fptrunc {value.typed} to bfloat")
+    # A bfloat16 is kept as an i16 of its bits: on the host, LLVM's own type would lose subnormal numbers where it loads
+    # them on processors with AVX512-BF16.
 
-    def brain_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
-        """The fused multiply-add of three bfloats."""
-        return emitter.text.call("bfloat", "llvm.fma.bf16", *operands)
+    def widen_brain(self, emitter: FunctionEmitter, word: Operand) -> Operand:
+        """A bfloat16 as the float that it is."""
+        raise NotImplementedError
+
+    def round_brain(self, emitter: FunctionEmitter, value: Operand) -> Operand:
+        """A float or double to the nearest bfloat16, ties to even; any NaN for a NaN."""
+        raise NotImplementedError
+
+    def brain_fma(self, emitter: FunctionEmitter, words: Sequence[Operand]) -> Operand:
+        """The fused multiply-add of three bfloat16s."""
+        raise NotImplementedError
 
     def access(
         self, emitter: FunctionEmitter, access: Access, perform: Callable[[Operand], Operand | None]

@@ -34,7 +34,6 @@ from cudabuild.backend.edges import Edges
 from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
 from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.ir.cfg import reverse_postorder
-from cudabuild.ir.fold import round_float
 from cudabuild.ir.ir import Block, Function, Instr, Value
 from cudabuild.types import (
     Array,
@@ -50,6 +49,7 @@ from cudabuild.types import (
     Tuple,
     Type,
 )
+from cudabuild.types.brain import brain_bits
 from cudabuild.types.layout import Field, parameter_fields
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def llvm_type(type: Type) -> str:
     if isinstance(type, (DateTime, TimeDelta)):
         return "i64"
     assert isinstance(type, Float), type
-    return "bfloat" if isinstance(type, BrainFloat) else {16: "half", 32: "float", 64: "double"}[type.bits]
+    return "i16" if isinstance(type, BrainFloat) else {16: "half", 32: "float", 64: "double"}[type.bits]
 
 
 def memory_type(type: Type) -> str:
@@ -361,8 +361,6 @@ class FunctionEmitter:
     def _field_value(self, field: Field, operand: Operand, type: Type) -> Operand:
         if field.part == "value" and isinstance(type, Boolean):
             return self.text.emit("i1", f"icmp ne {operand.typed}, 0")
-        if field.part == "value" and isinstance(type, BrainFloat):
-            return self.text.emit("bfloat", f"bitcast {operand.typed} to bfloat")
         signed = not (field.part == "value" and isinstance(type, Integer) and not type.signed)
         return replace(operand, signed=signed, nneg=field.part == "shape")
 
@@ -436,8 +434,10 @@ def _const(e: FunctionEmitter, instr: Instr) -> Operand | Sequence[Operand]:
 
 def _literal(e: FunctionEmitter, instr: Instr, value: Any) -> Operand:
     type = instr.type
+    if isinstance(type, BrainFloat):
+        return int_literal(brain_bits(value), 16)
     if isinstance(type, Float):
-        return float_literal(round_float(float(value), type), llvm_type(type))
+        return float_literal(float(value), llvm_type(type))
     bits = 1 if isinstance(type, Boolean) else type.size * 8 if isinstance(type, Scalar) else 64
     if bits == 64 and -(1 << 31) <= value < 1 << 31:
         bits = 32

@@ -47,7 +47,7 @@ def _memory_type(array: Array) -> str:
     if isinstance(kind, Boolean):
         return "i8"
     if isinstance(kind, BrainFloat):
-        return "bfloat"
+        return "i16"
     if isinstance(kind, Float):
         return {16: "half", 32: "float", 64: "double"}[kind.bits]
     if isinstance(kind, Complex):

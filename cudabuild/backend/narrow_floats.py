@@ -12,18 +12,24 @@ if TYPE_CHECKING:
 
     from cudabuild.backend.emit import FunctionEmitter
 
-__all__ = ["fma_by_double", "next_after"]
+__all__ = ["fma_by_double", "half_next_after", "next_after"]
 
-#: The bits of a quiet NaN.
-_NAN = {"half": 0x7E00, "bfloat": 0x7FC0}
+#: A quiet NaN in the upper bits of both formats.
+_NAN = 0x7FC0
 
 
-def next_after(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
-    """C's ``nextafter`` of two half or bfloat operands, whose bits count up with their magnitude."""
+def half_next_after(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+    """C's ``nextafter`` of two halfs."""
+    wide = [e.text.emit("float", f"fpext {operand.typed} to float") for operand in operands]
+    words = [e.text.emit("i16", f"bitcast {operand.typed} to i16") for operand in operands]
+    found = next_after(e, words, wide)
+    return e.text.emit("half", f"bitcast {found.typed} to half")
+
+
+def next_after(e: FunctionEmitter, words: Sequence[Operand], wide: Sequence[Operand]) -> Operand:
+    """C's ``nextafter`` of two 16-bit floats, given as their bits, which count up with the magnitude, and as floats."""
     text = e.text
-    kind = operands[0].type
-    x, y = (text.emit("float", f"fpext {operand.typed} to float") for operand in operands)
-    bits, goal = (text.emit("i16", f"bitcast {operand.typed} to i16") for operand in operands)
+    (x, y), (bits, goal) = wide, words
     rises = text.emit("i1", f"fcmp olt {x.typed}, {y.text}")
     positive = text.emit("i1", f"icmp sge {bits.typed}, 0")
     away = text.emit("i1", f"icmp eq {rises.typed}, {positive.text}")  # from zero
@@ -36,8 +42,8 @@ def next_after(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
     equal = text.emit("i1", f"fcmp oeq {x.typed}, {y.text}")
     found = text.emit("i16", f"select {equal.typed}, {goal.typed}, {found.typed}")
     unordered = text.emit("i1", f"fcmp uno {x.typed}, {y.text}")
-    found = text.emit("i16", f"select {unordered.typed}, i16 {_NAN[kind]}, {found.typed}")
-    return text.emit(kind, f"bitcast {found.typed} to {kind}")
+    found = text.emit("i16", f"select {unordered.typed}, i16 {_NAN}, {found.typed}")
+    return found
 
 
 def fma_by_double(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:

@@ -237,6 +237,18 @@ class NvptxDialect(Dialect):
         text.module.libdevice.add(name)
         return text.call(kind, name, *operands)
 
+    def widen_brain(self, emitter: FunctionEmitter, word: Operand) -> Operand:
+        return emitter.text.emit("float", f"fpext {_to_bfloat(emitter, word).typed} to float")
+
+    def round_brain(self, emitter: FunctionEmitter, value: Operand) -> Operand:
+        found = emitter.text.emit("bfloat", f"fptrunc {value.typed} to bfloat")
+        return emitter.text.emit("i16", f"bitcast {found.typed} to i16")
+
+    def brain_fma(self, emitter: FunctionEmitter, words: Sequence[Operand]) -> Operand:
+        # Below sm_80 LLVM computes it in float32, where it may round onto a tie.
+        found = emitter.text.call("bfloat", "llvm.fma.bf16", *(_to_bfloat(emitter, word) for word in words))
+        return emitter.text.emit("i16", f"bitcast {found.typed} to i16")
+
     def half_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
         return emitter.text.call("half", "llvm.fma.f16", *operands)
 
@@ -292,6 +304,10 @@ def _memory_bits(type: str) -> int:
 def _space(pointer: Operand) -> str:
     """The state space that an access names: global, or none where it is not known."""
     return ".global" if pointer.type == "ptr addrspace(1)" else ""
+
+
+def _to_bfloat(emitter: FunctionEmitter, word: Operand) -> Operand:
+    return emitter.text.emit("bfloat", f"bitcast {word.typed} to bfloat")
 
 
 def _bounds(emitter: FunctionEmitter) -> str:

@@ -53,9 +53,7 @@ def int_literal(value: int, bits: int) -> Operand:
 
 
 def float_literal(value: float, type: str) -> Operand:
-    """A floating literal, rounded to ``type`` (half, float or double); a bfloat's must be exact."""
-    if type == "bfloat":
-        return Operand(type, "0xR" + struct.pack(">f", value)[:2].hex().upper())
+    """A floating literal, rounded to ``type`` (half, float or double)."""
     if type == "half":
         try:
             packed = struct.pack(">e", value)

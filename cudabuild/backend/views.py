@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.memory import Parts, byte_strides, step
 from cudabuild.backend.text import Operand, int_literal
-from cudabuild.types import Array
+from cudabuild.types import Array, Float, Integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,12 @@ def _array_at(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
 
 
 def _retype(e: FunctionEmitter, instr: Instr) -> Operand:
-    return e.integer(instr.operands[0], 64)
+    (value,) = instr.operands
+    (target,) = e.leaf_types(instr.type)
+    word = e.scalar(value) if isinstance(value.type, Float) else e.integer(value, 8 * value.type.size)
+    if word.type != target:
+        word = e.text.emit(target, f"bitcast {word.typed} to {target}")
+    return e.integer_result(instr, word) if isinstance(instr.type, Integer) else word
 
 
 ROWS: dict[str, Callable[[FunctionEmitter, Instr], Operand | Sequence[Operand]]] = {

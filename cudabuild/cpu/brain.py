@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     from cudabuild.backend.emit import FunctionEmitter
 
-__all__ = ["brain_fma", "round_brain"]
+__all__ = ["brain_fma", "round_brain", "widen_brain"]
 
 
 def round_brain(emitter: FunctionEmitter, value: Operand) -> Operand:
-    """A float or double to the nearest bfloat, ties to even; a NaN stays one."""
+    """The bits of the bfloat16 nearest to a float or double, ties to even; a NaN stays one."""
     text = emitter.text
     if value.type == "double":
         value = _narrow_to_odd(emitter, value)
@@ -28,14 +28,20 @@ def round_brain(emitter: FunctionEmitter, value: Operand) -> Operand:
     quiet = text.emit("i32", f"or {upper.typed}, 64")
     nan = text.emit("i1", f"fcmp uno {value.typed}, {value.text}")
     chosen = text.emit("i32", f"select {nan.typed}, {quiet.typed}, {rounded.typed}")
-    word = text.emit("i16", f"trunc {chosen.typed} to i16")
-    return text.emit("bfloat", f"bitcast {word.typed} to bfloat")
+    return text.emit("i16", f"trunc {chosen.typed} to i16")
 
 
-def brain_fma(emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+def widen_brain(emitter: FunctionEmitter, word: Operand) -> Operand:
+    """The float whose upper half a bfloat16 is."""
+    bits = emitter.text.emit("i32", f"zext {word.typed} to i32")
+    return emitter.text.emit("float", f"bitcast {emitter.text.emit('i32', f'shl {bits.typed}, 16').typed} to float")
+
+
+def brain_fma(emitter: FunctionEmitter, words: Sequence[Operand]) -> Operand:
     """``a * b + c`` rounded once: the product is exact in double, the sum is rounded to odd."""
     text = emitter.text
-    a, b, c = (text.emit("double", f"fpext {operand.typed} to double") for operand in operands)
+    wide = [widen_brain(emitter, word) for word in words]
+    a, b, c = (text.emit("double", f"fpext {value.typed} to double") for value in wide)
 
     def compute(op: str, x: Operand, y: Operand) -> Operand:
         return text.emit("double", f"{op} {x.typed}, {y.text}")

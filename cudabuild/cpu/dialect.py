@@ -312,11 +312,14 @@ class HostDialect(Dialect):
 
     # -- arithmetic
 
+    def widen_brain(self, emitter: FunctionEmitter, word: Operand) -> Operand:
+        return brain.widen_brain(emitter, word)
+
     def round_brain(self, emitter: FunctionEmitter, value: Operand) -> Operand:
         return brain.round_brain(emitter, value)
 
-    def brain_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
-        return brain.brain_fma(emitter, operands)
+    def brain_fma(self, emitter: FunctionEmitter, words: Sequence[Operand]) -> Operand:
+        return brain.brain_fma(emitter, words)
 
     def math(self, emitter: FunctionEmitter, function: str, operands: Sequence[Operand]) -> Operand:
         return emit_math(emitter, function, operands)

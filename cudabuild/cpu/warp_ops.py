@@ -165,14 +165,14 @@ def _shuffle_source(emitter: FunctionEmitter, mode: str, own: Operand, lane: Ope
 def _to_bits(emitter: FunctionEmitter, value: Operand) -> Operand:
     text = emitter.text
     if not value.type.startswith("i"):
-        bits = {"half": 16, "bfloat": 16, "float": 32, "double": 64}[value.type]
+        bits = {"half": 16, "float": 32, "double": 64}[value.type]
         value = text.emit(f"i{bits}", f"bitcast {value.typed} to i{bits}")
     return value if value.bits == 64 else text.emit("i64", f"zext {value.typed} to i64")
 
 
 def _from_bits(emitter: FunctionEmitter, bits: Operand, type: str) -> Operand:
     text = emitter.text
-    width = {"half": 16, "bfloat": 16, "float": 32, "double": 64}.get(type) or int(type[1:])
+    width = {"half": 16, "float": 32, "double": 64}.get(type) or int(type[1:])
     if width < 64:
         bits = text.emit(f"i{width}", f"trunc {bits.typed} to i{width}")
     return bits if type.startswith("i") else text.emit(type, f"bitcast {bits.typed} to {type}")

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from cudabuild.host_api import stream as stream
     from cudabuild.host_api import synchronize as synchronize
     from cudabuild.host_api import to_device as to_device
+    from cudabuild.lang.half import fp16 as fp16
     from cudabuild.lang.libdevice import libdevice as libdevice
 
 __all__ = [
@@ -143,7 +144,9 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset({"config", "errors", "random", "types"})
+#: Namespaces by the module of ``lang`` that makes them.
+_TABLES = {"fp16": "half", "libdevice": "libdevice"}
+_MODULES = frozenset({"bf16", "config", "errors", "random", "types"})
 __all__ += sorted(_HOME_OF)
 
 
@@ -154,8 +157,8 @@ def __getattr__(name: str) -> Any:
         if vector is not None:
             globals()[name] = vector
             return vector
-    if name == "libdevice":  # some 350 names, made when they are wanted
-        globals()[name] = found = __import__("cudabuild.lang.libdevice", fromlist=("",)).libdevice
+    if name in _TABLES:  # hundreds of names, made when they are wanted
+        globals()[name] = found = getattr(__import__(f"cudabuild.lang.{_TABLES[name]}", fromlist=("",)), name)
         return found
     if name in _MODULES:
         return __import__(f"cudabuild.cuda.{name}", fromlist=("",))

@@ -130,7 +130,13 @@ _TABLE = (
         "extent 1",
     ),
     OpSpec("address", 1, _PURE, (), "where the first element of an array is, for all memories alike: an int64"),
-    OpSpec("retype", 1, _PURE, (), "the bits of a date, a span of time or an int64 as another of these types"),
+    OpSpec(
+        "retype",
+        1,
+        _PURE,
+        (),
+        "the bits of a real number, a date or a span of time as another such type",
+    ),
     OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
     OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),
     OpSpec(

@@ -237,8 +237,10 @@ def _address(instr: Instr, kinds: list[Type]) -> str | None:
 
 
 def _retype(instr: Instr, kinds: list[Type]) -> str | None:
-    fits = all(isinstance(kind, (DateTime, TimeDelta)) or _is_int64(kind) for kind in (*kinds, instr.type))
-    return None if fits else f"of {kinds} to {instr.type}"
+    words = (Integer, Float, DateTime, TimeDelta)
+    kind, target = kinds[0], instr.type
+    fits = isinstance(kind, words) and isinstance(target, words) and kind.size == target.size
+    return None if fits else f"of {kind} to {target}"
 
 
 def _math(instr: Instr, kinds: list[Type]) -> str | None:

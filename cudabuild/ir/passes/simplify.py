@@ -187,7 +187,9 @@ def _holds_all(wide: object, narrow: object) -> bool:
         if wide.signed == narrow.signed:
             return wide.bits >= narrow.bits
         return wide.signed and wide.bits > narrow.bits
-    return isinstance(wide, Float) and isinstance(narrow, Float) and wide.bits >= narrow.bits
+    if isinstance(wide, Float) and isinstance(narrow, Float):
+        return wide == narrow or wide.bits > narrow.bits or (wide.bits == narrow.bits == 64)
+    return False
 
 
 def _other_value(instr: Instr) -> Value | None:
