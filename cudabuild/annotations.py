@@ -27,7 +27,8 @@ def signature_from_annotations(function: Callable[..., Any]) -> Signature | None
     annotations = getattr(function, "__annotations__", None) or {}
     code = function.__code__
     names = code.co_varnames[: code.co_argcount]
-    if not names or any(name not in annotations for name in names):
+    takes_any = code.co_flags & 4  # ``*args``, of which annotations cannot tell the number
+    if not names or takes_any or any(name not in annotations for name in names):
         return None
     types = []
     for name in names:

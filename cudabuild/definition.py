@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cudabuild.types import Signature, Type
 
-__all__ = ["DEFAULT_OPTIONS", "OPTIONS", "KernelDefinition", "OptionSpec", "Options"]
+__all__ = ["DEFAULT_OPTIONS", "OPTIONS", "KernelDefinition", "OptionSpec", "Options", "parameter_names"]
 
 
 class OptionSpec:
@@ -97,6 +97,20 @@ class Options:
 DEFAULT_OPTIONS = Options({})
 
 
+#: The flag of a code object whose function takes ``*args``.
+_TAKES_ANY = 4
+
+
+def parameter_names(function: FunctionType, count: int) -> tuple[str, ...]:
+    """The names of a function's parameters for a call with ``count`` arguments; what ``*args`` takes is ``args_0`` …"""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    if code.co_flags & _TAKES_ANY:
+        rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        names += tuple(f"{rest}_{number}" for number in range(count - len(names)))
+    return names
+
+
 class KernelDefinition:
     """A kernel or device function as written.
 
@@ -166,9 +180,8 @@ class KernelDefinition:
         from cudabuild.errors import SignatureError
         from cudabuild.types.signature import format_signature
 
-        code = self.function.__code__
-        names = code.co_varnames[: code.co_argcount]
         for signature in signatures:
+            names = parameter_names(self.function, len(signature))
             if len(signature) != len(names):
                 raise SignatureError(
                     format_signature(signature),

@@ -22,6 +22,7 @@ from cudabuild.cpu.arguments import Packer
 from cudabuild.cpu.objects import find_object, load_kernel
 from cudabuild.cpu.order import choose_order
 from cudabuild.cpu.workers import Job, core_count, run_job
+from cudabuild.definition import parameter_names
 from cudabuild.errors import LaunchError
 from cudabuild.faults import make_fault
 from cudabuild.image.image import DeviceInfo
@@ -82,8 +83,8 @@ class CpuDevice:
             kernel = compile_kernel(definition, signature, checks)
         else:
             kernel = load_kernel(find_object(definition, signature, self._store, checks), store=self._store)
-        code = definition.function.__code__
-        return CpuLauncher(kernel, definition.qualname, code.co_varnames[: code.co_argcount], signature)
+        names = parameter_names(definition.function, len(signature))
+        return CpuLauncher(kernel, definition.qualname, names, signature)
 
 
 class CpuLauncher:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import linecache
 
-from cudabuild.definition import KernelDefinition, Options
+from cudabuild.definition import KernelDefinition, Options, parameter_names
 from cudabuild.errors import Diagnostic
 from cudabuild.frontend import impl
 from cudabuild.frontend.callee import callee_of
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.infer import FunctionInference, params_of
-from cudabuild.frontend.operands import NoneOperand, type_of
+from cudabuild.frontend.operands import NoneOperand, Operand, TupleOperand, type_of
 from cudabuild.frontend.specialise import Session, raise_diagnostics
 from cudabuild.frontend.tables import find_table, strong
 from cudabuild.ir.hir import HirFunction
@@ -87,7 +87,7 @@ def _infer(
     hir, sink = session.hir(callee)
     if not definition.is_device:
         _refuse_keyword_only(sink)
-    arguments = [Value(kind) for kind in signature]
+    arguments = _arguments(definition, signature)
     inference = FunctionInference(
         session,
         callee,
@@ -103,6 +103,15 @@ def _infer(
         found.setdefault((diagnostic.location, diagnostic.title), diagnostic)
     raise_diagnostics(list(found.values()))
     return inference, hir
+
+
+def _arguments(definition: KernelDefinition, signature: Signature) -> list[Operand]:
+    """One operand for each parameter; ``*args`` is a tuple of all that is left over."""
+    values: list[Operand] = [Value(kind) for kind in signature]
+    fixed = len(parameter_names(definition.function, 0))
+    if parameter_names(definition.function, fixed + 1) == parameter_names(definition.function, fixed):
+        return values
+    return [*values[:fixed], TupleOperand(tuple(values[fixed:]))]
 
 
 def _refuse_recursive_waits(function: Function) -> None:

@@ -13,6 +13,7 @@ from time import perf_counter
 from types import FunctionType
 
 from cudabuild import config
+from cudabuild.definition import parameter_names
 from cudabuild.errors import ArgumentError, ConfigurationError, LaunchError
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import read_argument
@@ -184,7 +185,7 @@ class Dispatcher:
 
     def _launch(self, configuration: Configuration, args: tuple[Any, ...]) -> None:
         """The careful path."""
-        names = self._parameters
+        names = parameter_names(self.py_func, len(args))
         if len(args) != len(names) or any(value is _MISSING for value in args):
             self._refuse_count(args)
         arguments = [self._read(value, index) for index, value in enumerate(args)]
@@ -206,13 +207,12 @@ class Dispatcher:
         try:
             return read_argument(value)
         except LaunchError as error:
-            name = self._parameters[index]
+            name = parameter_names(self.py_func, index + 1)[index]
             raise ArgumentError(f"{self.__qualname__}: argument {name!r} is {error}") from None
 
     @property
     def _parameters(self) -> tuple[str, ...]:
-        code = self.py_func.__code__
-        return code.co_varnames[: code.co_argcount]
+        return parameter_names(self.py_func, 0)
 
     def _refuse_count(self, args: tuple[Any, ...]) -> None:
         given = [value for value in args if value is not _MISSING]
@@ -227,8 +227,8 @@ class Dispatcher:
     def _resolve(self, arguments: Sequence[Argument]) -> tuple[Signature, bool]:
         signatures = self.definition.signatures
         if not signatures:
-            return natural_signature(arguments, self._parameters), False
-        return resolve(signatures, arguments, self._parameters)
+            return natural_signature(arguments, parameter_names(self.py_func, len(arguments))), False
+        return resolve(signatures, arguments, parameter_names(self.py_func, len(arguments)))
 
     def _get_launcher(self, signature: Signature) -> Any:
         launcher = self._launchers.get(signature)
@@ -327,7 +327,7 @@ class Dispatcher:
     def specialize(self, *args: Any) -> Dispatcher:
         """This kernel with one signature only: the one that a launch with ``args`` takes."""
         arguments = [self._read(value, index) for index, value in enumerate(args)]
-        if len(args) != len(self._parameters):
+        if len(args) != len(parameter_names(self.py_func, len(args))):
             self._refuse_count(args)
         signature, _ = self._resolve(arguments)
         made = Dispatcher(self._specialised_definition(signature), self._services)
@@ -394,6 +394,18 @@ def _hold(launch: Callable[..., None], stream: Any) -> Callable[..., None]:
     return held
 
 
+def _make_open_front(function: FunctionType, configuration: Configuration) -> Callable[..., None]:
+    """The front of a kernel that takes ``*args``."""
+    launchers: Any = configuration.launchers
+
+    def launch(*values: Any) -> None:
+        launchers[tuple(map(type, values))](*values)
+
+    launch.__name__ = function.__name__
+    launch.__qualname__ = f"{function.__qualname__}{configuration!r}"
+    return launch
+
+
 def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callable[..., None]:
     """The function that ``kernel[…]`` gives: the kernel's parameters, and a look at their types.
 
@@ -408,6 +420,8 @@ def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callabl
     configuration.launchers.careful = careful
     function = dispatcher.py_func
     names = dispatcher._parameters
+    if parameter_names(function, len(names) + 1) != names:  # ``*args``: any number, by position
+        return _make_open_front(function, configuration)
     given = "".join(f"{name}, " for name in names)
     kinds = "".join(f"cudabuild_type({name}), " for name in names) or "()"
     last = f"{names[-1]} is cudabuild_missing or " if names else ""

@@ -8,6 +8,7 @@ for overloads, their resources and their code under numba-cuda's names.
 
 from __future__ import annotations
 
+from cudabuild.definition import parameter_names
 from cudabuild.errors import ArgumentError, ConfigurationError, ConfigurationTypeError, LaunchError
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.runtime.configuration import whole_number
@@ -126,7 +127,7 @@ class JitDispatcher(Dispatcher):
                 raise ArgumentError(f"No matching definition for argument types {_listed(found)}")
             return found, False
         try:
-            resolved = resolve(signatures, arguments, self._parameters)
+            resolved = resolve(signatures, arguments, parameter_names(self.py_func, len(arguments)))
         except LaunchError as error:
             types = _listed([argument.type for argument in arguments])
             raise ArgumentError(f"No matching definition for argument types {types}\n  {error}") from None
@@ -220,7 +221,7 @@ class JitDispatcher(Dispatcher):
         """
         if self.specialized or self.definition.spec is not None:
             raise RuntimeError(f"{self.__qualname__}: dispatcher already specialized")
-        if len(args) != len(self._parameters):
+        if len(args) != len(parameter_names(self.py_func, len(args))):
             self._refuse_count(args)
         types = tuple(
             strong_type(value) if isinstance(value, Type) else self._read(value, index).type

@@ -9,7 +9,9 @@ import math
 import numpy as np
 import pytest
 
-from cudabuild import cuda, device_function
+from cudabuild import cuda, device_function, kernel
+from cudabuild.errors import LaunchError
+from cudabuild.runtime.arguments import read_argument
 
 OFFSET = 100
 
@@ -332,3 +334,32 @@ def test_barriers_in_inner_functions(run):
     x, out = np.arange(64)[::-1].copy(), np.zeros(2, np.int64)
     run(block_sum, "int64[::1], int64[::1]", 1, 64, x, out)
     assert tuple(out) == (x.sum(), 63)
+
+
+def any_number(o, *args):
+    o[0] = len(args)
+    for a in args:
+        if isinstance(a, tuple):
+            o[1] += total(*a)
+        else:
+            o[1] += a
+
+
+@pytest.mark.parametrize("arguments", [(), (1,), (1, 2.5, (3, 4.5))])
+def test_kernels_with_any_number_of_arguments(run, arguments):
+    signature = ", ".join(["float64[::1]", *(read_argument(value).type.name for value in arguments)])
+    out, expected = np.zeros(2), np.zeros(2)
+    run(any_number, signature, 1, 1, out, *arguments)
+    any_number(expected, *arguments)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_launches_with_any_number_of_arguments():
+    launched = kernel(any_number)
+    for arguments in ((), (1,), (1.5, 2), (1,), (3, 4.5)):
+        out, expected = np.zeros(2), np.zeros(2)
+        launched[1, 1](out, *arguments)
+        any_number(expected, *arguments)
+        np.testing.assert_array_equal(out, expected)
+    with pytest.raises(LaunchError, match="wrong number of arguments"):
+        launched[1, 1]()
