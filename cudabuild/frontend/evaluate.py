@@ -243,6 +243,15 @@ def _attribute(context: Context, instr: HirInstr, operands: list[Any], free: Fre
         return objects.member_attribute(context, base, name)
     if isinstance(base, TupleOperand) and base.kind is not None and name in base.kind.field_names:
         return base.elements[base.kind.field_names.index(name)]
+    if isinstance(base, TupleOperand) and base.kind is not None:
+        names = base.kind.field_names
+        near = nearest_name(name, list(names))
+        raise Refusal(
+            f"a tuple has no field {name!r}",
+            found=f"attribute {name!r} of {describe(base)}",
+            expected=", ".join(f".{field}" for field in names),
+            do=f"did you mean .{near}?" if near else "use one of its fields, or an index",
+        )
     if isinstance(base, Value) and isinstance(base.type, (Boolean, Integer, Float, Complex)):
         return complex_numbers.number_attribute(context, base, name)
     if isinstance(base, Static):

@@ -258,6 +258,8 @@ def type_of(operand: Operand) -> Type | None:
 
 def describe(operand: Operand) -> str:
     """For messages: ``float32``, ``int 3``, ``function 'f'``, ``module 'math'`` …"""
+    if isinstance(operand, Value) and isinstance(operand.type, EnumMember):
+        return operand.type.describe(const_of(operand) if is_const(operand) else None)
     if isinstance(operand, Instr) and operand.op == "const":
         name = operand.type.name
         return f"{'bool' if name == 'bool' else name} {operand.attrs['value']!r}"

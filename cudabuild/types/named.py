@@ -73,6 +73,14 @@ class EnumMember(Integer):
         self.is_integer = is_integer
         self.name = f"{'IntEnum' if is_integer else 'Enum'}({label})"
 
+    def describe(self, number: int | None) -> str:
+        """``Colour.red``, or ``a member of Colour`` where it is not known which."""
+        cls = self.find_class()
+        if cls is None or number is None:
+            return f"a member of {self.label.partition(':')[2].partition('#')[0]}"
+        found = next(member for member in cls if member_number(member) == number)
+        return f"{cls.__name__}.{found.name}"
+
     def find_class(self) -> Any:
         """The class, or None where it is not to be found any more."""
         known = _classes.get(self.name)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from cudabuild import kernel
+from cudabuild import cuda, kernel
 from cudabuild.definition import KernelDefinition
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.types import format_signature, parse_signature
@@ -302,3 +302,36 @@ def test_one_overload_for_each_kind():
         np.testing.assert_array_equal(out, expected)
     assert len(launched.signatures) == 3
     assert isinstance(launched.definition, KernelDefinition)
+
+
+def divergent(x, o):
+    i = cuda.grid(1)
+    if i % 3 == 0:
+        for k, (a, b) in enumerate(zip(x, reversed(x))):
+            o[i] += a * k + b
+    elif i % 3 == 1:
+        for a in (x[i % 4], 0.5, i):
+            o[i] += a if isinstance(a, float) else a * 2
+        for k, v in enumerate(reversed((1, 2, 3)), i):
+            o[i] += k * v
+    elif i < o.size:
+        best = None
+        for a, b in zip(x, range(i, i + 9)):
+            if a < 5 and (best is None or a * b > best):
+                best = a * b
+        if best is not None and not isinstance(best, tuple):
+            o[i] = best
+
+
+def test_threads_that_go_different_ways(run):
+    x = np.array([5, 3, 2, 9])
+    out, expected = np.zeros(40), np.zeros(40)
+    run(divergent, "int64[::1], float64[::1]", 2, 20, x, out)
+    for i in range(40):
+        if i % 3 == 0:
+            expected[i] = sum(a * k + b for k, (a, b) in enumerate(zip(x, x[::-1])))
+        elif i % 3 == 1:
+            expected[i] = x[i % 4] * 2 + 0.5 + i * 2 + sum(k * v for k, v in enumerate((3, 2, 1), i))
+        else:
+            expected[i] = max(a * b for a, b in zip(x, range(i, i + 9)) if a < 5)
+    np.testing.assert_array_equal(out, expected)
