@@ -10,6 +10,7 @@ from cudabuild.lang.atomic import atomic
 from cudabuild.lang.bits import brev, cbrt, clz, ffs, fma, popc, rsqrt, selp
 from cudabuild.lang.cache import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
 from cudabuild.lang.cooperative import cg
+from cudabuild.lang.literal import literal_unroll, literally
 from cudabuild.lang.memory import const, local, shared, threadfence, threadfence_block, threadfence_system
 from cudabuild.lang.pointer import carray, farray
 from cudabuild.lang.thread import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
@@ -101,6 +102,8 @@ __all__ = [
     "ldcs",
     "ldcv",
     "ldlu",
+    "literal_unroll",
+    "literally",
     "local",
     "match_all_sync",
     "match_any_sync",

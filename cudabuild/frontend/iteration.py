@@ -17,7 +17,7 @@ from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays
 from cudabuild.frontend.impl.operators import binary, compare_numbers, unary
-from cudabuild.frontend.impl.registry import python_function
+from cudabuild.frontend.impl.registry import kernel_name, python_function
 from cudabuild.frontend.operands import IteratorOperand, Operand, TupleOperand, const_of, describe, is_const, type_of
 from cudabuild.ir.hir import HirInstr, LoopKey
 from cudabuild.ir.ir import Instr, Value
@@ -242,6 +242,48 @@ def zip_(context: Context, *iterables: Operand, strict: Operand | None = None) -
 def reversed_(context: Context, sequence: Operand) -> Operand:
     """Rule."""
     return IteratorOperand("reversed", (iterate(context, sequence),))
+
+
+@kernel_name("literal_unroll")
+def literal_unroll(context: Context, sequence: Operand) -> Operand:
+    """Rule."""
+    return IteratorOperand("unrolled", (iterate(context, sequence),))
+
+
+@kernel_name("literally")
+def literally(context: Context, x: Operand) -> Operand:
+    """Rule."""
+    if isinstance(x, Value) and not is_const(x):
+        raise Refusal(
+            "cuda.literally of something that is not a constant",
+            found=describe(x),
+            expected="a value that is known before the kernel runs",
+            do="pass a number, or a global that holds one",
+            operand=1,
+        )
+    return x
+
+
+@python_function(tuple)
+def tuple_(context: Context, iterable: Operand | None = None) -> Operand:
+    """Rule: of what has a number of items that is known before the kernel runs."""
+    if iterable is None:
+        return TupleOperand(())
+    elements = context.elements(iterable)
+    if elements is not None:
+        return TupleOperand(elements)
+    iterator = iterate(context, iterable)
+    steps = count_steps(context, iterator)
+    if not is_const(steps):
+        raise Refusal(
+            "a tuple of a number of elements that is not a constant",
+            found=describe(iterable),
+            expected="a tuple, a range of constants, or enumerate, zip or reversed of these",
+            do="index the elements: (x[0], x[1])",
+            operand=1,
+        )
+    items = (get_step(context, iterator, context.weak(position)) for position in range(int(const_of(steps))))
+    return TupleOperand(tuple(items))
 
 
 def _value(operand: Operand) -> Value:

@@ -74,6 +74,10 @@ def _ffs(x: Any) -> int:
     return (bits & -bits).bit_length()
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 def _selp(condition: Any, a: Any, b: Any) -> Any:
     if not isinstance(a, np.generic) and not isinstance(b, np.generic):
         chosen = a if condition else b
@@ -123,6 +127,8 @@ FUNCTIONS: dict[str, Any] = {
     "clz": _clz,
     "ffs": _ffs,
     "selp": _selp,
+    "literal_unroll": _same,
+    "literally": _same,
     "fma": _fma,
     "cbrt": _cbrt,
     "rsqrt": _rsqrt,

@@ -335,3 +335,35 @@ def test_threads_that_go_different_ways(run):
         else:
             expected[i] = max(a * b for a, b in zip(x, range(i, i + 9)) if a < 5)
     np.testing.assert_array_equal(out, expected)
+
+
+def scale(v, factor):
+    return v * cuda.literally(factor)
+
+
+def literals(x, o):
+    i = cuda.grid(1)
+    for v in cuda.literal_unroll((x[0], 0.5, x)):
+        if isinstance(v, float) or not isinstance(v, int):
+            o[i] += 1
+    if i > 0:
+        pair = tuple(zip((x[0], x[1]), (2, 0.5)))
+        for a, b in cuda.literal_unroll(pair):
+            o[i] += a * b
+        buffer = cuda.local.array(tuple(range(2, 4)), np.int64)
+        o[i] += scale(buffer.size, cuda.literally(3))
+
+
+def more_literals(x, o):
+    if x.size > 1:
+        o[0] = len(tuple(reversed((1, 2)))) + len(tuple())  # noqa: C408
+        for v in cuda.literal_unroll((1, 2)):
+            o[cuda.literally(1)] += v
+
+
+def test_literals(run):
+    x, out = np.array([5, 3]), np.zeros(2)
+    run(literals, "int64[::1], float64[::1]", 1, 2, x, out)
+    np.testing.assert_array_equal(out, [2, 2 + 10 + 1.5 + 18])
+    run(more_literals, "int64[::1], float64[::1]", 1, 1, x, out)
+    np.testing.assert_array_equal(out, [2, 2 + 10 + 1.5 + 18 + 3])
