@@ -18,7 +18,7 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays, complex_numbers, constants, methods, operators, threads, times
 from cudabuild.frontend.impl.captured import device_array
 from cudabuild.frontend.impl.casts import cast_to
-from cudabuild.frontend.impl.registry import find_rule, supported_members, takes_whole
+from cudabuild.frontend.impl.registry import find_method, find_rule, supported_members, takes_whole
 from cudabuild.frontend.iteration import ITERATION
 from cudabuild.frontend.objects import find_attribute
 from cudabuild.frontend.operands import (
@@ -252,6 +252,8 @@ def _attribute(context: Context, instr: HirInstr, operands: list[Any], free: Fre
             expected=", ".join(f".{field}" for field in names),
             do=f"did you mean .{near}?" if near else "use one of its fields, or an index",
         )
+    if isinstance(base, Value) and isinstance(base.type, Scalar) and find_method(methods.owner_of(base), name):
+        return MethodOperand(base, name)
     if isinstance(base, Value) and isinstance(base.type, (Boolean, Integer, Float, Complex)):
         return complex_numbers.number_attribute(context, base, name)
     if isinstance(base, Static):
@@ -402,7 +404,8 @@ def _call(context: Context, instr: HirInstr, operands: list[Any], free: FreeName
 
 def call(context: Context, callee: Operand, arguments: list[Operand], keywords: dict[str, Operand]) -> Operand:
     """A call of whatever ``callee`` is: a name with a rule, a type, a method, or a function to be compiled."""
-    if isinstance(callee, MethodOperand) and isinstance(callee.base, Value) and not isinstance(callee.base.type, Array):
+    if isinstance(callee, MethodOperand) and find_method(methods.owner_of(callee.base), callee.name) is None:
+        assert isinstance(callee.base, Value)
         return complex_numbers.call_method(context, callee.base, callee.name, [*arguments, *keywords.values()])
     if isinstance(callee, MethodOperand):
         return methods.call_method(context, callee, arguments, keywords)

@@ -293,3 +293,27 @@ def test_copies_of_arrays_with_constant_extents(run: Run) -> None:
     out = np.zeros((3, 3))
     run(kernel, "float64[:, ::1]", 1, 1, out)
     assert out.tolist() == [[4, 5, 6], [4, 5, 6], [7, 7, 7]]
+
+
+def numpy_names(m: Any, out: Any) -> None:
+    out[0] = np.reshape(m, (2, 6))[1, 2]
+    out[1] = np.ravel(m)[4]
+    out[2] = np.transpose(m)[2, 0]
+    for value in m.flat:
+        out[3] += value
+    out[4] = m[1, 1].astype(np.int8)
+    out[5] = m[0, 1].item()
+
+
+def test_numpys_functions_and_methods_of_one_element(run: Run) -> None:
+    run_both(run, numpy_names, numbers(4, 3) + np.float32(0.5), np.zeros(6))
+
+
+def test_a_view_of_memory_that_is_not_aligned_is_told_under_debug(run: Run) -> None:
+    def kernel(b: Any, n: int) -> None:
+        b[n : n + 8].view(np.float64)[0] = 1.0
+
+    for start in (0, 8):
+        run(kernel, "uint8[::1], int", 1, 1, np.zeros(64, "u1"), start, options=DEBUG)
+    with pytest.raises(ValueError, match="not aligned"):
+        run(kernel, "uint8[::1], int", 1, 1, np.zeros(64, "u1"), 4, options=DEBUG)

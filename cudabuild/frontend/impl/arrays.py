@@ -13,6 +13,7 @@ from cudabuild.frontend.impl.constants import is_array, unreadable_array
 from cudabuild.frontend.impl.elements import find_member, load_element, read_member
 from cudabuild.frontend.impl.operators import binary, compare_numbers
 from cudabuild.frontend.impl.pointers import element_at, is_pointer
+from cudabuild.frontend.impl.registry import find_method
 from cudabuild.frontend.operands import (
     MethodOperand,
     NoneOperand,
@@ -30,7 +31,6 @@ from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Boolean, Complex, Integer, Member, Record, Scalar, bool_, none, weak_int
 
 __all__ = [
-    "METHODS",
     "array_attribute",
     "dim",
     "element_index",
@@ -41,9 +41,7 @@ __all__ = [
 ]
 
 _TUPLE_INDEX = "tuple index out of range"
-_ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "T", "real", "imag")
-#: Names of an array's methods; ``methods.py`` has their rules.
-METHODS = ("copy", "fill", "reshape", "ravel", "transpose", "view", "item")
+_ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "T", "flat", "real", "imag")
 
 
 def array_attribute(context: Context, array: Value, name: str) -> Operand:
@@ -52,8 +50,12 @@ def array_attribute(context: Context, array: Value, name: str) -> Operand:
     assert isinstance(kind, Array)
     if isinstance(kind.dtype, Record) and kind.ndim == 0 and kind.dtype.member(name) is not None:
         return read_member(context, array, find_member(array, name))
-    if name in METHODS:
+    if find_method("array", name) is not None:
         return MethodOperand(array, name)
+    if name == "flat":
+        ravel = find_method("array", "ravel")
+        assert ravel is not None
+        return ravel(context, array)
     if name == "T":
         return transposed(context, array, tuple(reversed(range(kind.ndim))))
     if name == "nbytes":

@@ -1,50 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of arrays: those that make another view of the same memory, and ``fill``."""
+"""Methods of arrays: those that make another view of the same memory, ``fill`` and ``copy``; ``astype`` of numbers."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+import numpy
 
 from cudabuild.errors import nearest_name
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays
 from cudabuild.frontend.impl.assignment import assign_array, store_element
-from cudabuild.frontend.impl.casts import scalar_type_of
+from cudabuild.frontend.impl.casts import cast_to, scalar_type_of
 from cudabuild.frontend.impl.elements import load_element
 from cudabuild.frontend.impl.operators import binary
+from cudabuild.frontend.impl.registry import find_method, method, python_function
+from cudabuild.frontend.impl.times import is_time
 from cudabuild.frontend.operands import MethodOperand, NoneOperand, Operand, const_of, describe, is_const
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Scalar, bool_, none, weak_int
 
-__all__ = ["call_method", "method"]
-
-Method = Callable[..., Operand]
-
-_METHODS: dict[str, Method] = {}
+__all__ = ["call_method", "owner_of"]
 
 
-def method(name: str) -> Callable[[Method], Method]:
-    """Registers the decorated function as the method ``name`` of arrays; it takes the context and the array first."""
-
-    def register(function: Method) -> Method:
-        _METHODS[name] = function
-        return function
-
-    return register
+def owner_of(operand: Operand) -> str:
+    """Whose methods a value has, by the names of :func:`registry.method`."""
+    kind = operand.type if isinstance(operand, Value) else None
+    return "array" if isinstance(kind, Array) else "time" if is_time(kind) else "number"
 
 
 def call_method(
     context: Context, callee: MethodOperand, operands: Sequence[Operand], keywords: dict[str, Operand]
 ) -> Operand:
-    """The call of an array's method."""
-    function = _METHODS[callee.name]
+    """The call of a value's method."""
+    function = find_method(owner_of(callee.base), callee.name)
+    assert function is not None
     signature = inspect.signature(function)
     try:
         signature.bind(context, callee.base, *operands, **keywords)
     except TypeError:
-        names = [name for name in signature.parameters if name not in ("context", "array")]
+        names = list(signature.parameters)[2:]
         unknown = next((key for key in keywords if key not in names), None)
         near = nearest_name(unknown, names) if unknown else None
         raise Refusal(
@@ -61,7 +58,7 @@ def _kind(array: Value) -> Array:
     return array.type
 
 
-@method("fill")
+@method("array", "fill")
 def fill(context: Context, array: Value, value: Operand) -> Operand:
     if _kind(array).ndim == 0:
         store_element(context, array, [], value, 1)
@@ -70,7 +67,7 @@ def fill(context: Context, array: Value, value: Operand) -> Operand:
     return NoneOperand()
 
 
-@method("copy")
+@method("array", "copy")
 def copy(context: Context, array: Value) -> Operand:
     kind = _kind(array)
     shape = array.attrs["shape"] if isinstance(array, Instr) and array.op in ("constant", "shared", "local") else None
@@ -93,7 +90,7 @@ def copy(context: Context, array: Value) -> Operand:
     return own
 
 
-@method("item")
+@method("array", "item")
 def item(context: Context, array: Value) -> Operand:
     if _kind(array).ndim == 0:
         return load_element(context, array, [])
@@ -106,7 +103,7 @@ def item(context: Context, array: Value) -> Operand:
     )
 
 
-@method("transpose")
+@method("array", "transpose")
 def transpose(context: Context, array: Value, *axes: Operand) -> Operand:
     ndim = _kind(array).ndim
     given = _flat(context, axes)
@@ -134,13 +131,13 @@ def _flat(context: Context, operands: Sequence[Operand]) -> Sequence[Operand]:
     return operands
 
 
-@method("ravel")
+@method("array", "ravel")
 def ravel(context: Context, array: Value) -> Operand:
     size = arrays.array_attribute(context, array, "size")
     return _reshaped(context, array, [context.convert(size, weak_int)], _kind(array).dtype)
 
 
-@method("reshape")
+@method("array", "reshape")
 def reshape(context: Context, array: Value, *shape: Operand) -> Operand:
     extents = [context.integer(extent, "an extent", 1) for extent in _flat(context, shape)]
     unknown = [at for at, extent in enumerate(extents) if is_const(extent) and const_of(extent) == -1]
@@ -222,11 +219,16 @@ def _reshaped(context: Context, array: Value, extents: Sequence[Value], dtype: S
     return context.emit("reshape", result, array, *extents)
 
 
-@method("view")
+@method("array", "view")
 def view(context: Context, array: Value, dtype: Operand) -> Operand:
     kind, wanted = _kind(array), scalar_type_of(dtype)
     if wanted == kind.dtype:
         return array
+    if context.calls.debug and wanted.alignment > kind.alignment:
+        rest = binary(context, "%", context.emit("address", weak_int, array), context.weak(wanted.alignment))
+        askew = context.emit("cmp", bool_, context.convert(rest, weak_int), context.weak(0), predicate="ne")
+        message = f"a view as {wanted.name} of memory that is not aligned for it"
+        context.emit("raise", none, askew, exception="builtins:ValueError", message=message)
     extents: list[Value] = [arrays.dim(context, array, axis) for axis in range(kind.ndim)]
     if wanted.size != kind.dtype.size:
         if not kind.ndim:
@@ -240,3 +242,37 @@ def view(context: Context, array: Value, dtype: Operand) -> Operand:
         size = binary(context, "*", extents[-1], context.weak(kind.dtype.size))
         extents[-1] = context.convert(binary(context, "//", size, context.weak(wanted.size)), weak_int)
     return _reshaped(context, array, extents, wanted)
+
+
+@method("number", "astype")
+@method("time", "astype")
+def astype(context: Context, value: Value, dtype: Operand) -> Operand:
+    return cast_to(context, scalar_type_of(dtype), [value])
+
+
+@method("number", "item")
+def number_item(context: Context, value: Value) -> Operand:
+    return value
+
+
+def _of_array(name: str) -> None:
+    """``numpy.name(array, …)`` as ``array.name(…)``."""
+    function = find_method("array", name)
+    assert function is not None
+    parameters = list(inspect.signature(function).parameters.values())[2:]
+
+    @python_function(getattr(numpy, name))
+    def rule(context: Context, array: Operand, *operands: Operand) -> Operand:
+        if not (isinstance(array, Value) and isinstance(array.type, Array)):
+            raise Refusal(
+                f"numpy.{name} of something that is not an array",
+                found=describe(array),
+                expected=f"numpy.{name}({', '.join(['array', *(p.name for p in parameters)])})",
+                do="pass an array",
+                operand=1,
+            )
+        return call_method(context, MethodOperand(array, name), operands, {})
+
+
+for _name in ("ravel", "reshape", "transpose"):
+    _of_array(_name)

@@ -13,10 +13,20 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.operands import Operand
 from cudabuild.lang.name import KernelName
 
-__all__ = ["find_rule", "kernel_name", "python_function", "replace_rules", "supported_members", "takes_whole"]
+__all__ = [
+    "find_method",
+    "find_rule",
+    "kernel_name",
+    "method",
+    "python_function",
+    "replace_rules",
+    "supported_members",
+    "takes_whole",
+]
 
 _BY_NAME: dict[str, Rule] = {}
 _BY_OBJECT: dict[Any, Rule] = {}
+_METHODS: dict[tuple[str, str], Callable[..., Operand]] = {}
 _WHOLE: set[Any] = set()
 
 
@@ -50,6 +60,22 @@ def python_function(
         return function
 
     return register
+
+
+def method(owner: str, name: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
+    """Registers the decorated function as the method ``name`` of ``"array"``, ``"number"`` or ``"time"``; it takes the
+    value after the context."""
+
+    def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
+        _METHODS[owner, name] = function
+        return function
+
+    return register
+
+
+def find_method(owner: str, name: str) -> Callable[..., Operand] | None:
+    """The function of a method, or None."""
+    return _METHODS.get((owner, name))
 
 
 def find_rule(value: Any) -> Rule | None:
