@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--agreement", metavar="FILE", help="make every launch of tests/devices on all devices, compare, write a report"
     )
+    parser.addoption("--examples", type=int, help="random examples of each property test, in place of its own number")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,7 +32,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    examples = config.getoption("--examples")
+    if examples is not None:
+        from hypothesis import settings
+
+        for item in items:
+            test = getattr(item, "obj", None)
+            own = getattr(test, "_hypothesis_internal_use_settings", None)  # where ``@settings`` leaves them
+            if own is not None:
+                test._hypothesis_internal_use_settings = settings(own, max_examples=examples)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     reason = missing_device() if marked else None
     if reason is not None:
