@@ -189,7 +189,7 @@ def _carveout(value: Any) -> int | None:
     error = ValueError if isinstance(value, (str, int)) and not isinstance(value, bool) else TypeError
     raise error(
         f"bad value of the option shared_memory_carveout of cuda.jit\n  found:    {value!r}\n"
-        "  expected: 'default', 'MaxL1', 'MaxShared', or a percentage from -1 to 100"
+        "  expected: 'default', 'MaxL1', 'MaxShared', or a percentage: it must be between -1 and 100"
     )
 
 

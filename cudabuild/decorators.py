@@ -245,6 +245,12 @@ class Services:
             chosen = choose_target(device.info) if device.kind == "gpu" else parse_target("75")
         return dump(definition, signature, stage, chosen, index_width)
 
+    def to_device(self, value: Any) -> Any:
+        """A copy of an array in device memory."""
+        from cudabuild.host_api import to_device
+
+        return to_device(value)
+
     # what cuda.jit asks
 
     def check_early(self, dispatcher: JitDispatcher) -> None:

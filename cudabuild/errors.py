@@ -28,6 +28,7 @@ __all__ = [
     "LaunchError",
     "Location",
     "NoImageError",
+    "NotAKernelError",
     "Party",
     "SettingError",
     "SignatureError",
@@ -212,6 +213,10 @@ class ConfigurationError(LaunchError, ValueError):
 
 class ConfigurationTypeError(LaunchError, TypeError):
     """A launch configuration made of something else than whole numbers."""
+
+
+class NotAKernelError(LaunchError, RuntimeError):
+    """A launch of a device function."""
 
 
 class ArgumentError(LaunchError, TypeError):

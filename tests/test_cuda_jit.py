@@ -77,7 +77,7 @@ def test_device_functions_are_for_kernels() -> None:
     assert twice.__doc__ == "Twice."
     with pytest.raises(ValueError, match="launch configuration was not specified"):
         twice(1)
-    with pytest.raises(ValueError, match="is a device function"):
+    with pytest.raises(RuntimeError, match="Cannot compile a device function as a kernel"):
         twice[1, 1](x)
 
 
@@ -260,3 +260,27 @@ def test_types_are_names_of_cuda() -> None:
         cuda.typeof(object())
     with pytest.raises(AttributeError, match=r"module 'cudabuild\.cuda' has no attribute 'no_such_name'"):
         _ = cuda.no_such_name
+
+
+def test_hints_say_which_way_an_array_travels() -> None:
+    kernel = cuda.jit(fill)
+    x = np.zeros(3)
+    kernel[1, 32](cuda.In(x), 1.0)
+    assert (x == 0.0).all()
+    for value, hint in ((2.0, cuda.Out), (3.0, cuda.InOut)):
+        kernel[1, 32](hint(x), value)
+        assert (x == value).all()
+    assert repr(cuda.In(1)) == "In(1)"
+
+
+def test_an_int_wraps_where_there_is_one_signature() -> None:
+    x = np.zeros(1, np.int32)
+    cuda.jit("void(int32[::1], int32)")(fill)[1, 1](x, 0x80000001)
+    assert x[0] == -(2**31) + 1
+    with pytest.raises(TypeError, match="2147483649 does not fit in int32"):
+        cuda.jit(["void(int32[::1], int32)"])(fill)[1, 1](x, 0x80000001)
+
+
+def test_a_negative_number_of_threads() -> None:
+    with pytest.raises(ValueError, match="Can't create ForAll with negative task count: -1"):
+        cuda.jit(fill).forall(-1)

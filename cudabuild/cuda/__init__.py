@@ -71,6 +71,9 @@ if TYPE_CHECKING:
     from cudabuild.host_api import to_device as to_device
     from cudabuild.lang.half import fp16 as fp16
     from cudabuild.lang.libdevice import libdevice as libdevice
+    from cudabuild.runtime.hints import In as In
+    from cudabuild.runtime.hints import InOut as InOut
+    from cudabuild.runtime.hints import Out as Out
 
 __all__ = [
     "activemask",
@@ -135,6 +138,7 @@ __all__ = [
 #: What answers on the host, by the module that it comes from.
 _HOMES = {
     "cudabuild.cuda_jit": ("jit",),
+    "cudabuild.runtime.hints": ("In", "InOut", "Out"),
     "cudabuild.cuda_compile": (
         "compile", "compile_all", "compile_for_current_device", "compile_ptx", "compile_ptx_for_current_device",
     ),

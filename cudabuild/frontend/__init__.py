@@ -39,7 +39,7 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     Args:
         definition: the kernel (or device function).
         signature: one type for each parameter.
-        options: compile options in place of the definition's own; of them ``debug`` and ``literals`` count here.
+        options: compile options in place of the definition's own; ``debug``, ``fastmath``, ``literals`` count here.
 
     Raises:
         CompilationError: with every mistake found in the kernel and the device functions that it reaches.
@@ -82,7 +82,7 @@ def _result_of(inference: FunctionInference, signature: Signature) -> Type:
 def _infer(
     definition: KernelDefinition, signature: Signature, options: Options
 ) -> tuple[FunctionInference, HirFunction]:
-    session = Session(debug=options["debug"])
+    session = Session(debug=options["debug"], fastmath=options["fastmath"])
     callee = callee_of(definition.function)
     hir, sink = session.hir(callee)
     if not definition.is_device:

@@ -54,9 +54,11 @@ class CallTarget(Protocol):
 
     Attributes:
         debug: whether what goes wrong in a kernel is told.
+        fastmath: whether float arithmetic may do without its special cases.
     """
 
     debug: bool
+    fastmath: bool
 
     def hold(self, value: Any) -> None:
         """Keeps an object alive as long as the kernel."""

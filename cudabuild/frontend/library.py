@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 __all__ = [
     "all_of",
     "along_first_axis",
@@ -22,6 +24,7 @@ __all__ = [
     "maximum_of_numbers",
     "minimum",
     "minimum_of_numbers",
+    "round_digits",
     "square",
     "store_one",
     "store_two",
@@ -194,3 +197,19 @@ def apply_to_two(function: Any, x: Any, y: Any, out: Any) -> None:
             out[i] = function(first, second)
         else:
             apply_to_two(function, first, second, out[i])
+
+
+#: From here on every float64 is a whole number: 2⁵².
+_WHOLE = 4503599627370496.0
+
+
+def round_digits(x: Any, digits: Any) -> Any:
+    """The float64 ``x`` with so many digits behind the point, or before it where they are negative; ties to even."""
+    if digits < 0:
+        unit = 10.0 ** (-digits)
+        return np.rint(x / unit) * unit if math.isfinite(x) else x
+    coarse = min(digits, 22)  # beyond it, a power of ten is not exact in float64
+    unit = 10.0**coarse
+    fine = 10.0 ** (digits - coarse)
+    scaled = x * unit * fine
+    return np.rint(scaled) / fine / unit if abs(scaled) < _WHOLE else x

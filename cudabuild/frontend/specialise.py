@@ -56,10 +56,12 @@ class Session:
 
     Args:
         debug: whether ``assert`` and ``raise`` mean something.
+        fastmath: whether float arithmetic may do without its special cases.
     """
 
-    def __init__(self, *, debug: bool = False) -> None:
+    def __init__(self, *, debug: bool = False, fastmath: bool = False) -> None:
         self.debug = debug
+        self.fastmath = fastmath
         self.specialisations: dict[tuple[Any, ...], Specialisation] = {}
         self._hir: dict[Any, tuple[HirFunction, DiagnosticSink]] = {}
         self.held: list[Any] = []  # objects whose memory the code points into

@@ -45,6 +45,7 @@ class Table:
         thread_position: the type of ``threadIdx.x``, of ``laneid`` and of a count of threads.
         lanes: the type of a set of lanes that a vote or match gives.
         bit_position: the type of what ``ffs`` gives.
+        float_division_raises: whether a float division by zero is an error under debug, as in Python.
         reads_packed: whether fields of records may lie at any address.
     """
 
@@ -55,6 +56,7 @@ class Table:
     thread_position: Integer = weak_int
     lanes: Integer = uint32
     bit_position: Integer = weak_int
+    float_division_raises = False
 
     # operators
 
@@ -120,9 +122,9 @@ class Table:
         """``float(x)``."""
         return weak_float
 
-    def rounded_digits(self, kind: Scalar) -> Float:
-        """``round(x, digits)``."""
-        return kind if isinstance(kind, Float) else self.float_of(self.signed(kind))
+    def rounded_digits(self, kind: Scalar) -> Float | None:
+        """``round(x, digits)``; None where it is not supported."""
+        return kind if isinstance(kind, Float) else None
 
     def range_item(self, *bounds: Scalar) -> Integer:
         """The variable of a ``range`` over bounds of these types."""
@@ -186,6 +188,7 @@ class NumbaTable(Table):
     thread_position = int32
     lanes = int32
     bit_position = uint32
+    float_division_raises = True
 
     def arithmetic(self, left: Scalar, right: Scalar) -> Scalar:
         if self._are_integers(left, right):
@@ -246,7 +249,7 @@ class NumbaTable(Table):
         kind = strong(kind)
         return kind if isinstance(kind, Float) else float64
 
-    def rounded_digits(self, kind: Scalar) -> Float:
+    def rounded_digits(self, kind: Scalar) -> Float | None:
         if kind.name in _SHORT:
             return float32
         return self.math_argument(kind, "pow")

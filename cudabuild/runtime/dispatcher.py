@@ -18,6 +18,7 @@ from cudabuild.errors import ArgumentError, ConfigurationError, LaunchError
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.runtime.configuration import Configuration, parse_configuration, whole_number
+from cudabuild.runtime.hints import CopyHint
 from cudabuild.runtime.marshal import Link
 from cudabuild.runtime.resolve import natural_signature, resolve
 from cudabuild.types import Array
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
             self, definition: KernelDefinition, signature: Signature, stage: str, target: str | None, index_width: int
         ) -> str:
             """The text of one stage of the compiler."""
+            ...
+
+        def to_device(self, value: Any) -> Any:
+            """A copy of an array in device memory."""
             ...
 
         def result_type(self, definition: KernelDefinition, signature: Signature, wanted: Type | None) -> Type:
@@ -185,6 +190,9 @@ class Dispatcher:
 
     def _launch(self, configuration: Configuration, args: tuple[Any, ...]) -> None:
         """The careful path."""
+        if any(isinstance(value, CopyHint) for value in args):
+            to_device = self._services.to_device
+            args = tuple(value.argument(to_device) if isinstance(value, CopyHint) else value for value in args)
         names = parameter_names(self.py_func, len(args))
         if len(args) != len(names) or any(value is _MISSING for value in args):
             self._refuse_count(args)

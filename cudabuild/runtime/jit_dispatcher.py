@@ -9,12 +9,13 @@ for overloads, their resources and their code under numba-cuda's names.
 from __future__ import annotations
 
 from cudabuild.definition import parameter_names
-from cudabuild.errors import ArgumentError, ConfigurationError, ConfigurationTypeError, LaunchError
+from cudabuild.errors import ArgumentError, ConfigurationError, ConfigurationTypeError, LaunchError, NotAKernelError
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.runtime.configuration import whole_number
 from cudabuild.runtime.dispatcher import Dispatcher
+from cudabuild.runtime.hints import CopyHint
 from cudabuild.runtime.overload import Overload
-from cudabuild.runtime.resolve import find_best, resolve
+from cudabuild.runtime.resolve import find_best, integer_limits, resolve
 from cudabuild.types import Complex, Float, Integer, Tuple, Type, float64, int64, parse_signatures, uint64
 from cudabuild.types.type import FunctionSignature, WeakComplex, WeakFloat, WeakInteger, complex128
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from cudabuild.definition import KernelDefinition
     from cudabuild.runtime.arguments import Argument
+    from cudabuild.runtime.configuration import Configuration
     from cudabuild.runtime.dispatcher import Services
     from cudabuild.types import Signature
 
@@ -55,7 +57,7 @@ class JitDispatcher(Dispatcher):
         self.specialized = specialized
         self.specializations: dict[Signature, JitDispatcher] = {}
         self.targetoptions = dict(targetoptions or {})
-        self.extensions: tuple[Any, ...] = tuple(self.targetoptions.get("extensions") or ())
+        self.extensions: list[Any] = list(self.targetoptions.get("extensions") or ())
         self._may_grow = True
         self._overloads: dict[Signature, Overload] = {}
         self._device_overloads: dict[Signature, Overload] = {}
@@ -79,8 +81,8 @@ class JitDispatcher(Dispatcher):
 
     def _configure(self, key: Any) -> Callable[..., None]:
         if self.definition.is_device:
-            raise ConfigurationError(
-                f"{self.__qualname__} is a device function\n  found:    a launch of it\n"
+            raise NotAKernelError(
+                f"{self.__qualname__}: Cannot compile a device function as a kernel\n  found:    a launch of it\n"
                 "  expected: a call of it in a kernel"
             )
         if not isinstance(key, tuple) or len(key) < 2:
@@ -101,7 +103,7 @@ class JitDispatcher(Dispatcher):
             afterwards: list[Any] = []
             values = []
             for value in args:
-                kind = None
+                kind = None if isinstance(value, CopyHint) else _type_or_none(value)
                 for extension in reversed(self.extensions):
                     kind, value = extension.prepare_args(kind, value, stream=stream, retr=afterwards)
                 values.append(value)
@@ -110,6 +112,17 @@ class JitDispatcher(Dispatcher):
                 call()
 
         return prepared
+
+    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
+        """A configuration of at least ``ntasks`` threads along x; see ``Dispatcher.forall``."""
+        if isinstance(ntasks, int) and ntasks < 0:
+            raise ConfigurationError(f"Can't create ForAll with negative task count: {ntasks}")
+        return super().forall(ntasks, tpb, stream, sharedmem)
+
+    def _launch(self, configuration: Configuration, args: tuple[Any, ...]) -> None:
+        if self.specialized and len(args) == len(self.definition.signatures[0]):
+            args = tuple(map(_wrapped, args, self.definition.signatures[0]))
+        super()._launch(configuration, args)
 
     # overloads
 
@@ -355,6 +368,21 @@ def type_of_argument(value: Any) -> Type:
         return _strong_argument(read_argument(value)).type
     except LaunchError as error:
         raise ValueError(f"cannot determine the type of {value!r}: {error}") from None
+
+
+def _type_or_none(value: Any) -> Type | None:
+    try:
+        return type_of_argument(value)
+    except ValueError:  # an object that an extension is to replace
+        return None
+
+
+def _wrapped(value: Any, kind: Type) -> Any:
+    """A Python int as C passes it to the one parameter type that there is: modulo 2**bits."""
+    if type(value) is not int or not isinstance(kind, Integer):
+        return value
+    low, high = integer_limits(kind)
+    return value if low <= value <= high else low + (value - low) % (high - low + 1)
 
 
 def _strong_argument(argument: Argument) -> Argument:

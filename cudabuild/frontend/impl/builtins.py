@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 
+from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import complex_numbers, operators, texts, times
@@ -19,7 +20,7 @@ from cudabuild.frontend.operands import (
     is_const,
 )
 from cudabuild.ir.ir import Value
-from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, int64, weak_int
+from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, float64, int64, weak_int
 
 __all__: list[str] = []
 
@@ -90,18 +91,29 @@ def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
 
 @python_function(builtins.round)
 def round_(context: Context, x: Operand, ndigits: Operand | None = None) -> Operand:
-    if ndigits is not None:
-        raise Refusal(
-            "round with digits",
-            found=describe(ndigits),
-            expected="round(x), which gives an integer",
-            do="scale: round(x * 100) / 100",
-            operand=2,
-        )
     value = context.scalar(x, "the argument of round", 1)
+    assert isinstance(value.type, Scalar)
+    if ndigits is not None:
+        return _round_digits(context, value, ndigits)
     if not isinstance(value.type, Float):
         return context.cast(value, weak_int)
     return context.cast(context.emit("math", value.type, value, function="rint"), weak_int)
+
+
+def _round_digits(context: Context, value: Value, ndigits: Operand) -> Operand:
+    assert isinstance(value.type, Scalar)
+    kind = context.table.rounded_digits(value.type)
+    if kind is None:
+        raise Refusal(
+            "round of an integer with digits",
+            found=f"round({describe(value)}, {describe(ndigits)})",
+            expected="a float",
+            do="convert it: round(float(x), digits)",
+            operand=1,
+        )
+    digits = context.cast(context.integer(ndigits, "the number of digits", 2), weak_int)
+    exact = context.cast(context.cast(value, kind), float64)  # a decimal fraction of a float32 is none in float32
+    return context.convert(context.calls.call(context, library.round_digits, [exact, digits], {}), kind)
 
 
 @python_function(builtins.pow)

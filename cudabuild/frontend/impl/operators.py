@@ -31,6 +31,7 @@ from cudabuild.types import (
     WeakInteger,
     bool_,
     int64,
+    none,
     uint64,
     weak_int,
 )
@@ -140,7 +141,17 @@ def _arithmetic(context: Context, operator: str, a: Value, b: Value) -> Value:
     table = context.table
     by_operator = {"/": table.division, "//": table.floor_division, "%": table.floor_division}
     kind = by_operator.get(operator, table.arithmetic)(a.type, b.type)
+    if operator in by_operator and isinstance(kind, Float) and table.float_division_raises:
+        _check_float_divisor(context, context.cast(b, kind))
     return _same_type(context, operator, _ARITHMETIC[operator], a, b, kind)
+
+
+def _check_float_divisor(context: Context, divisor: Value) -> None:
+    """Under debug, an error where a float divisor is 0; an integer one is seen to by the operation itself."""
+    if not context.calls.debug or context.calls.fastmath:
+        return
+    zero = context.emit("cmp", bool_, divisor, context.const(0.0, divisor.type), predicate="eq")
+    context.emit("raise", none, zero, exception="builtins:ZeroDivisionError", message="division by zero")
 
 
 def _same_type(context: Context, operator: str, op: str, a: Value, b: Value, kind: Scalar) -> Value:

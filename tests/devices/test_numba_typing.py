@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results under ``literals="numba"``: what its types change, on every device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from launching import Run
+
+from cudabuild import cuda
+from cudabuild.definition import DEFAULT_OPTIONS
+
+NUMBA = DEFAULT_OPTIONS.replace(literals="numba")
+DEBUG = NUMBA.replace(debug=True, opt=0)
+
+
+def integers(out: Any, a: Any, b: Any) -> None:
+    out[0] = a + b  # int32, in 64 bits
+    out[1] = a * b
+    out[2] = a << 20
+    out[3] = a // 0
+    out[4] = a % 0
+    out[5] = -a
+    out[6] = cuda.threadIdx.x - 1
+    out[7] = int(7.9)
+    out[8] = 2**40
+
+
+def floats(out: Any, x: Any, n: Any) -> None:
+    out[0] = x[0] * 0.1  # float32 by float64
+    out[1] = x[0] + 1
+    out[2] = n / 2
+    out[3] = 1 / 0
+    out[4] = n / 0
+    out[5] = x[0] ** 2
+    out[6] = math.floor(x[0])
+    total = 0
+    for _ in range(3):
+        total += x[0]
+    out[7] = total
+    out[8] = x[0] / 3
+
+
+def unsigned(out: Any, u: Any) -> None:
+    out[0] = u + 1
+    out[1] = min(u, 3.5)
+    out[2] = u >> 1
+
+
+def rounded(out: Any, x: Any, digits: Any) -> None:
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = round(x[i], digits)
+
+
+def divided(out: Any, x: Any, y: Any) -> None:
+    out[0] = x[0] / y[0]
+    out[1] = 1.0
+
+
+def test_integers_are_64_bits_wide(run: Run) -> None:
+    out = np.zeros(9, np.int64)
+    big = np.int32(2**31 - 1)
+    run(integers, "int64[::1], int32, int32", 1, 1, out, big, big, options=NUMBA)
+    wide = int(big)
+    assert list(out) == [2 * wide, wide * wide, wide << 20, 0, 0, -wide, -1, 7, 2**40]
+
+
+def test_floats_beside_literals_are_float64(run: Run) -> None:
+    out = np.zeros(9, np.float64)
+    x = np.array([1.1], np.float32)
+    run(floats, "float64[::1], float32[::1], int64", 1, 1, out, x, 7, options=NUMBA)
+    value = float(x[0])
+    square = float(x[0] * x[0])
+    expected = [value * 0.1, value + 1, 3.5, math.inf, math.inf, square, 1.0, value + value + value, value / 3]
+    assert list(out) == expected
+
+
+def test_the_largest_unsigned_integers(run: Run) -> None:
+    out = np.zeros(3, np.float64)
+    run(unsigned, "float64[::1], uint64", 1, 1, out, 2**63, options=NUMBA)
+    assert list(out) == [float(-(2**63) + 1), 3.5, float(2**62)]
+
+
+@pytest.mark.parametrize("digits", [-3, -1, 0, 1, 2, 5, 12])
+def test_rounding_to_digits(run: Run, digits: int) -> None:
+    x = np.array([0.125, 2.5, 1234.5678, -0.375, 1e300, math.inf, -math.inf, math.nan, 0.0, 15.0, 25.0])
+    out = np.zeros_like(x)
+    run(rounded, "float64[::1], float64[::1], int64", 1, 32, out, x, digits, options=NUMBA)
+    expected = [round(float(value), digits) for value in x]
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_rounding_keeps_float32(run: Run) -> None:
+    x = np.array([0.125, 2.675, 33.35], np.float32)
+    out = np.zeros_like(x)
+    run(rounded, "float32[::1], float32[::1], int64", 1, 32, out, x, 2, options=NUMBA)
+    np.testing.assert_allclose(out, [round(float(value), 2) for value in x], rtol=1e-7)
+
+
+def test_a_float_division_by_zero_is_an_error_under_debug(run: Run) -> None:
+    out = np.zeros(2)
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        run(divided, "float64[::1], float64[::1], float64[::1]", 1, 1, out, np.ones(1), np.zeros(1), options=DEBUG)
+    fast = DEBUG.replace(fastmath=True)
+    run(divided, "float64[::1], float64[::1], float64[::1]", 1, 1, out, np.ones(1), np.zeros(1), options=fast)
+    assert list(out) == [math.inf, 1.0]
