@@ -80,7 +80,7 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             plain,
             120,
         ),
-        "tests": ([machine.full, "-m", "pytest", *PYTEST, CHECKOUT / "tests"], checkout, 180),
+        "tests": ([machine.full, CHECKOUT / "tests" / "gpu" / "each_file.py"], checkout, 330),
         "host_tests": (
             [
                 sys.executable,
