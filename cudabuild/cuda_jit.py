@@ -17,7 +17,7 @@ from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import SettingError, nearest_name
 from cudabuild.runtime.jit_dispatcher import JitDispatcher
 from cudabuild.types import Type, parse_signatures
-from cudabuild.types.type import FunctionSignature
+from cudabuild.types.type import FunctionSignature, Prototype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _make(
 
 
 def _is_spec(value: Any) -> bool:
-    return isinstance(value, (str, Type)) or (
+    return isinstance(value, (str, Type, Prototype)) or (
         isinstance(value, (tuple, list)) and all(isinstance(part, Type) or _is_spec(part) for part in value)
     )
 

@@ -6,7 +6,7 @@ Signatures are kept as written and parsed when first needed: decorating a kernel
 
 from __future__ import annotations
 
-from cudabuild.types.signature import parse_signatures
+from cudabuild.types.signature import parse_signatures, plain_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class KernelDefinition:
         carveout: int | None = None,
     ) -> None:
         self.function = function
-        self.spec = spec
+        self.spec = plain_spec(spec)
         self.variables = variables
         self.options = options
         self.is_device = is_device

@@ -41,7 +41,9 @@ __all__ = [
     "get_current_device",
     "gpus",
     "is_available",
+    "is_bfloat16_supported",
     "is_cuda_array",
+    "is_float16_supported",
     "list_devices",
     "mapped_array",
     "mapped_array_like",
@@ -396,6 +398,16 @@ def is_available() -> bool:
     if config.get("device") in ("cpu", "python"):
         return True
     return find_driver()[0] is not None
+
+
+def is_float16_supported() -> bool:
+    """Whether kernels can use float16: always."""
+    return True
+
+
+def is_bfloat16_supported() -> bool:
+    """Whether kernels can use bfloat16: always. Devices without its instructions compute in float32."""
+    return True
 
 
 def detect() -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.memory import Parts, byte_strides, step
 from cudabuild.backend.text import Operand, int_literal
-from cudabuild.types import Array, Float, Integer
+from cudabuild.types import Array, Float, Integer, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +67,7 @@ def _array_at(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
 def _retype(e: FunctionEmitter, instr: Instr) -> Operand:
     (value,) = instr.operands
     (target,) = e.leaf_types(instr.type)
+    assert isinstance(value.type, Scalar)
     word = e.scalar(value) if isinstance(value.type, Float) else e.integer(value, 8 * value.type.size)
     if word.type != target:
         word = e.text.emit(target, f"bitcast {word.typed} to {target}")

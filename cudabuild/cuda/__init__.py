@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from cudabuild.host_api import get_current_device as get_current_device
     from cudabuild.host_api import gpus as gpus
     from cudabuild.host_api import is_available as is_available
+    from cudabuild.host_api import is_bfloat16_supported as is_bfloat16_supported
     from cudabuild.host_api import is_cuda_array as is_cuda_array
+    from cudabuild.host_api import is_float16_supported as is_float16_supported
     from cudabuild.host_api import list_devices as list_devices
     from cudabuild.host_api import mapped_array as mapped_array
     from cudabuild.host_api import mapped_array_like as mapped_array_like
@@ -143,11 +145,11 @@ _HOMES = {
         "compile", "compile_all", "compile_for_current_device", "compile_ptx", "compile_ptx_for_current_device",
     ),
     "cudabuild.host_api": (
-        "DeviceArray", "as_cuda_array", "current_context", "default_stream", "detect", "device_array",
-        "device_array_like", "event", "event_elapsed_time", "external_stream", "get_current_device", "gpus",
-        "is_available", "is_cuda_array", "list_devices", "mapped_array", "mapped_array_like",
-        "per_thread_default_stream", "pinned_array", "pinned_array_like", "select_device", "stream", "synchronize",
-        "to_device",
+        "as_cuda_array", "current_context", "default_stream", "detect", "device_array", "device_array_like",
+        "DeviceArray", "event", "event_elapsed_time", "external_stream", "get_current_device", "gpus", "is_available",
+        "is_bfloat16_supported", "is_cuda_array", "is_float16_supported", "list_devices", "mapped_array",
+        "mapped_array_like", "per_thread_default_stream", "pinned_array", "pinned_array_like", "select_device",
+        "stream", "synchronize", "to_device",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> KernelName: ...
 
 
-__all__ = ["bfloat16", *sorted(BF16)]
+__all__ = ["bfloat16"]
+__all__ += sorted(BF16)
 
 globals().update(BF16)

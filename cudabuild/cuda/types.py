@@ -13,9 +13,9 @@ from cudabuild.types import (
     CharSeq,
     Complex,
     Float,
-    FunctionSignature,
     Integer,
     NoneType,
+    Prototype,
     Record,
     Scalar,
     Tuple,
@@ -54,11 +54,11 @@ __all__ = [
     "Complex",
     "DateTime",
     "Float",
-    "FunctionSignature",
     "Integer",
     "NPDatetime",
     "NPTimedelta",
     "NoneType",
+    "Prototype",
     "Record",
     "Scalar",
     "TimeDelta",
@@ -175,9 +175,9 @@ def UnicodeCharSeq(count: int) -> CharSeq:
     return CharSeq(count, True)
 
 
-def signature(return_type: Type, *args: Type) -> FunctionSignature:
+def signature(return_type: Type, *args: Type) -> Prototype:
     """``signature(int32, float32)`` is ``int32(float32)``."""
-    return FunctionSignature(args, return_type)
+    return Prototype(args, return_type)
 
 
 def typeof(value: Any, purpose: Any = None) -> Type:

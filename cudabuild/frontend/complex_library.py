@@ -169,7 +169,19 @@ def log(z: Any) -> Any:
 
 
 def log_of_base(z: Any, base: Any) -> Any:
-    return log(z) / log(base)
+    """Smith's quotient alone: where a logarithm is infinite or NaN, so are the parts of the result, as in CPython."""
+    z = log(z)
+    base = log(base)
+    a, b, c, d = z.real, z.imag, base.real, base.imag
+    if math.fabs(c) >= math.fabs(d):
+        ratio = d / c
+        size = c + d * ratio
+        return complex((a + b * ratio) / size, (b - a * ratio) / size)
+    if math.fabs(d) >= math.fabs(c):
+        ratio = c / d
+        size = c * ratio + d
+        return complex((a * ratio + b) / size, (b * ratio - a) / size)
+    return complex(c + d, c + d)
 
 
 def log10(z: Any) -> Any:

@@ -16,6 +16,7 @@ from cudabuild.types.type import (
     Array,
     FunctionSignature,
     NoneType,
+    Prototype,
     Scalar,
     Tuple,
     Type,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Variables = Mapping[str, Sequence[Type]]
 
-__all__ = ["Signature", "format_signature", "parse_signature", "parse_signatures"]
+__all__ = ["Signature", "format_signature", "parse_signature", "parse_signatures", "plain_spec"]
 
 #: The argument types of one overload. A kernel returns nothing, so they are the whole signature.
 Signature = tuple[Type, ...]
@@ -66,7 +67,8 @@ def parse_signatures(spec: Any, variables: Variables | None = None, *, returns: 
     """
     items = spec if isinstance(spec, list) else [spec]
     found: dict[Signature, None] = {}
-    for item in items:
+    for written in items:
+        item = plain_spec(written)
         if isinstance(item, str):
             for binding in _bindings(_used(item, variables or {})):
                 found[parse_signature(item, binding, returns=returns)] = None
@@ -82,6 +84,13 @@ def parse_signatures(spec: Any, variables: Variables | None = None, *, returns: 
                 expected="a string such as 'float32, float32[::1]', a tuple of cudabuild types, or a list of these",
             )
     return list(found)
+
+
+def plain_spec(spec: Any) -> Any:
+    """``spec`` with tuples in place of what ``void(…)`` and ``int32(…)`` make."""
+    if isinstance(spec, list):
+        return [plain_spec(item) for item in spec]
+    return spec.plain() if isinstance(spec, Prototype) else spec
 
 
 def _checked(types: tuple[Type, ...], returns: bool) -> Signature:

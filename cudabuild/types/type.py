@@ -24,6 +24,7 @@ __all__ = [
     "FunctionSignature",
     "Integer",
     "NoneType",
+    "Prototype",
     "Scalar",
     "Tuple",
     "Type",
@@ -73,8 +74,48 @@ class Type:
     def __call__(self, *args: Any) -> Any:
         """``int32(int32, float32)``: the signature of a function that returns this type."""
         if all(isinstance(arg, Type) for arg in args):
-            return FunctionSignature(args, self)
+            return Prototype(args, self)
         raise TypeError(f"{self.name}(…): expected the types of a function's arguments, found {args!r}")
+
+
+class Prototype:
+    """What ``int32(int32, float32)`` makes: a signature as it is written. It is no tuple, as in numba: code tells apart
+    by that a signature and the types of its arguments.
+
+    Attributes:
+        args: the argument types.
+        return_type: ``none`` for a kernel.
+    """
+
+    __slots__ = ("args", "return_type")
+
+    def __init__(self, args: Iterable[Type], return_type: Type) -> None:
+        self.args = tuple(args)
+        self.return_type = return_type
+
+    def plain(self) -> FunctionSignature:
+        """The argument types as a tuple, with the result."""
+        return FunctionSignature(self.args, self.return_type)
+
+    def __iter__(self) -> Iterator[Type]:
+        return iter(self.args)
+
+    def __len__(self) -> int:
+        return len(self.args)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Prototype):
+            return self.args == other.args and self.return_type == other.return_type
+        return isinstance(other, tuple) and self.args == other
+
+    def __hash__(self) -> int:
+        return hash(self.args)
+
+    def __repr__(self) -> str:
+        return repr(self.plain())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Prototype, (self.args, self.return_type))
 
 
 class FunctionSignature(tuple["Type", ...]):

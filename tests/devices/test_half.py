@@ -485,3 +485,33 @@ def test_functions_keep_the_type(run):
     wanted = [np.exp(a), np.sqrt(a), np.sin(a), np.arctan2(a, after), a**3, np.floor(a), np.abs(a), np.ceil(a)]
     for row, exact in enumerate(wanted):
         assert steps_apart(out[row], rounded(exact, BRAIN)).max() <= 1, row
+
+
+def texts_as_numbers(out):
+    out[0] = float("nan")
+    out[1] = bfloat16(float("-inf"))
+    out[2] = float(" 1e3 ")
+
+
+def test_floats_from_texts(run):
+    out = np.zeros(3, np.float32)
+    run(texts_as_numbers, "float32[::1]", 1, 1, out)
+    np.testing.assert_array_equal(out, [np.nan, -np.inf, 1000])
+
+
+def arguments(a, b, pair, out):
+    out[0] = a
+    out[1] = b
+    out[2] = pair[0] - pair[1]
+
+
+def test_scalar_arguments(run):
+    out = np.zeros(3, np.float32)
+    brain = ml_dtypes.bfloat16(1.5)
+    run(arguments, "bfloat16, float16, Tuple(bfloat16, bfloat16), float32[::1]", 1, 1, brain, 2.5, (3, 1e-3), out)
+    np.testing.assert_array_equal(out, [1.5, 2.5, np.float32(ml_dtypes.bfloat16(3) - ml_dtypes.bfloat16(1e-3))])
+
+
+def test_support_is_told():
+    assert cuda.is_bfloat16_supported()
+    assert cuda.is_float16_supported()

@@ -157,6 +157,17 @@ def int_(context: Context, x: Operand) -> Operand:
 
 @python_function(builtins.float)
 def float_(context: Context, x: Operand) -> Operand:
+    if isinstance(x, Static) and isinstance(x.value, str):  # float("nan")
+        try:
+            return context.weak(float(x.value))
+        except ValueError:
+            raise Refusal(
+                "float of a text that is no number",
+                found=describe(x),
+                expected='float("nan")',
+                do="write a number",
+                operand=1,
+            ) from None
     value = context.scalar(x, "the argument of float", 1)
     assert isinstance(value.type, Scalar)
     return context.cast(value, context.table.python_float_of(value.type))

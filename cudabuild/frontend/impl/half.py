@@ -155,6 +155,8 @@ def _directed(mode: str) -> Compute:
         above, below = _sides(context, near, a)
         down = context.emit("math", bfloat16, near, context.const(-_INFINITY, bfloat16), function="nextafter")
         up = context.emit("math", bfloat16, near, context.const(_INFINITY, bfloat16), function="nextafter")
+        falls: Value
+        rises: Value
         if mode == "rz":
             zero = context.const(0 if isinstance(a.type, Integer) else 0.0, a.type)
             negative = context.emit("cmp", bool_, a, zero, predicate="lt")
