@@ -184,17 +184,17 @@ class Dialect:
         """The address of the read-only bytes ``data``, 16-byte aligned, of type ``pointer("const")``."""
         raise NotImplementedError
 
-    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
-        """The address of the static shared array ``key``, 16-byte aligned, of type ``pointer("shared")``."""
+    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int, align: int = 16) -> Operand:
+        """The address of the static shared array ``key``, a multiple of ``align``, of type ``pointer("shared")``."""
         raise NotImplementedError
 
-    def local(self, emitter: FunctionEmitter, memory_type: str, count: int, size: int) -> Operand:
+    def local(self, emitter: FunctionEmitter, memory_type: str, count: int, size: int, align: int = 16) -> Operand:
         """The address of a local array of ``count`` elements of ``size`` bytes, on the stack."""
         # 16 bytes: the assembler may then use the widest accesses (codegen measurements: up to 1.7 x on shared arrays)
-        return emitter.text.alloca(f"[{count} x {memory_type}]", 16)
+        return emitter.text.alloca(f"[{count} x {memory_type}]", align)
 
-    def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
-        """The address of the dynamic shared memory and its size in bytes (i32)."""
+    def dynamic_shared(self, emitter: FunctionEmitter, align: int = 16) -> tuple[Operand, Operand]:
+        """The address of the dynamic shared memory, a multiple of ``align``, and its size in bytes (i32)."""
         raise NotImplementedError
 
     def spare(self, emitter: FunctionEmitter, space: str, size: int) -> Operand:

@@ -258,18 +258,20 @@ def _made(e: FunctionEmitter, instr: Instr, pointer: Operand) -> Sequence[Operan
 def _shared(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     assert isinstance(instr.type, Array)
     count = prod(instr.attrs["shape"])
-    return _made(e, instr, e.dialect.shared(e, str(instr.attrs["key"]), _memory_type(instr.type), count))
+    align = instr.attrs.get("align", 16)
+    return _made(e, instr, e.dialect.shared(e, str(instr.attrs["key"]), _memory_type(instr.type), count, align))
 
 
 def _local(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     assert isinstance(instr.type, Array)
-    memory = e.dialect.local(e, _memory_type(instr.type), prod(instr.attrs["shape"]), instr.type.dtype.size)
+    align = instr.attrs.get("align", 16)
+    memory = e.dialect.local(e, _memory_type(instr.type), prod(instr.attrs["shape"]), instr.type.dtype.size, align)
     return _made(e, instr, e.coerce(memory, e.dialect.pointer("local")))
 
 
 def _dynamic_shared(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     assert isinstance(instr.type, Array)
-    pointer, size = e.dialect.dynamic_shared(e)
+    pointer, size = e.dialect.dynamic_shared(e, instr.attrs.get("align", 16))
     count = e.text.emit(size.type, f"udiv {size.typed}, {instr.type.dtype.size}", nneg=True)
     return [pointer, e.convert(count, e.index_bits)]
 

@@ -191,14 +191,15 @@ class NvptxDialect(Dialect):
             return found
         return text.emit(value.type, f"bitcast {found.typed} to {value.type}")
 
-    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
+    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int, align: int = 16) -> Operand:
         module = emitter.module
         # Short: a symbol's name is repeated in several sections of a cubin.
         number = module.shared.setdefault(key, len(module.shared))
         name = f"{module.symbol}_shared{number}"
-        # align 16 always: nvJitLink assembles relocatable code, so the declared alignment is all the assembler knows
+        # align 16 at least: nvJitLink assembles relocatable code, so the declared alignment is all the assembler knows
         # of the address, and without it wide shared loads are lost (up to 1.7 x on a tiled matrix product).
-        module.text.globals[name] = f"@{name} = internal addrspace(3) global [{count} x {memory_type}] poison, align 16"
+        kind = f"[{count} x {memory_type}]"
+        module.text.globals[name] = f"@{name} = internal addrspace(3) global {kind} poison, align {align}"
         return Operand("ptr addrspace(3)", f"@{name}")
 
     def constant(self, emitter: FunctionEmitter, data: bytes) -> Operand:
@@ -211,10 +212,12 @@ class NvptxDialect(Dialect):
             return self.constant(emitter, bytes(size))
         return super().spare(emitter, space, size)
 
-    def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
+    def dynamic_shared(self, emitter: FunctionEmitter, align: int = 16) -> tuple[Operand, Operand]:
         module = emitter.module
         name = f"{module.symbol}_dynamic"
-        module.text.globals[name] = f"@{name} = external addrspace(3) global [0 x i8], align 16"
+        known = module.text.globals.get(name, "align 16")  # one memory: the most that any use of it asks for
+        align = max(align, int(known.rpartition("align ")[2]))
+        module.text.globals[name] = f"@{name} = external addrspace(3) global [0 x i8], align {align}"
         size = emitter.text.emit("i32", 'call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()', nneg=True)
         return Operand("ptr addrspace(3)", f"@{name}"), size
 

@@ -124,7 +124,7 @@ class CheckedDialect(HostDialect):
                 f"call void @check.{name}(ptr %block, i32 %thread, {at.typed}, i32 {what}, i32 {shift}, i32 {site})"
             )
 
-    def local(self, emitter: FunctionEmitter, memory_type: str, count: int, size: int) -> Operand:
+    def local(self, emitter: FunctionEmitter, memory_type: str, count: int, size: int, align: int = 16) -> Operand:
         memory = emitter.text.alloca(f"[{self._distance + count * size} x i8]", 16)
         flags = emitter.text.emit("ptr", f"getelementptr i8, {memory.typed}, i64 {self._distance}")
         emitter.text.do(f"call void @llvm.memset.p0.i64({flags.typed}, i8 0, i64 {count * size}, i1 false)")

@@ -66,6 +66,9 @@ def shared_layout(function: Function) -> tuple[dict[str, int], int] | None:
             size = instr.type.dtype.size
             for extent in instr.attrs["shape"]:
                 size *= extent
+            # The arrays' memory begins at a multiple of a cache line: more alignment than that has no use here.
+            align = min(instr.attrs.get("align", _SHARED_ALIGN), 64)
+            end = -(-end // align) * align
             offsets[key] = end
             end = -(-(end + size) // _SHARED_ALIGN) * _SHARED_ALIGN
     return (offsets, end) if used else None
@@ -285,11 +288,16 @@ class HostDialect(Dialect):
     def constant(self, emitter: FunctionEmitter, data: bytes) -> Operand:
         return constant_global(emitter.module.text, emitter.module.symbol, data, "ptr")
 
-    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int) -> Operand:
+    def shared(self, emitter: FunctionEmitter, key: str, memory_type: str, count: int, align: int = 16) -> Operand:
         assert self._layout is not None
         return emitter.text.emit("ptr", f"getelementptr inbounds i8, ptr %shared, i64 {self._layout[0][key]}")
 
-    def dynamic_shared(self, emitter: FunctionEmitter) -> tuple[Operand, Operand]:
+    def local(self, emitter: FunctionEmitter, memory_type: str, count: int, size: int, align: int = 16) -> Operand:
+        return super().local(
+            emitter, memory_type, count, size, min(align, 16)
+        )  # what a coroutine's frame is aligned to
+
+    def dynamic_shared(self, emitter: FunctionEmitter, align: int = 16) -> tuple[Operand, Operand]:
         assert self._layout is not None
         base = emitter.text.emit("ptr", f"getelementptr inbounds i8, ptr %shared, i64 {self._layout[1]}")
         return base, Operand("i32", "%dynamic", nneg=True)

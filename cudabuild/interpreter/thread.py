@@ -174,5 +174,5 @@ def _constant(array: Any) -> Any:
     return view
 
 
-def _shape_and_type(shape: Any, dtype: Any) -> tuple[Any, Any]:
+def _shape_and_type(shape: Any, dtype: Any, alignment: Any = None) -> tuple[Any, Any]:
     return shape, dtype

@@ -137,7 +137,14 @@ _TABLE = (
         (),
         "the bits of a real number, a date or a span of time as another such type",
     ),
-    OpSpec("shared", 0, _PURE, ("shape", "key"), "a static shared array; ``key`` tells one declaration from another"),
+    OpSpec(
+        "shared",
+        0,
+        _PURE,
+        ("shape", "key"),
+        "a static shared array; ``key`` tells one declaration from another. An attribute ``align`` asks for more than "
+        "the 16 bytes that it begins at a multiple of; so it does of ``local`` and ``dynamic_shared``",
+    ),
     OpSpec("local", 0, _PURE, ("shape", "key"), "a thread-private array"),
     OpSpec(
         "array_at",

@@ -12,14 +12,16 @@ shared = Namespace(
     "Memory that the threads of a block share.",
     array=KernelName(
         "shared.array",
-        "shared.array(shape, dtype): an array of constant shape in shared memory; shape 0 is the dynamic shared memory "
-        "of the launch configuration.",
+        "shared.array(shape, dtype, alignment=None): an array of constant shape in shared memory; shape 0 is the dynamic "
+        "shared memory of the launch configuration. alignment: bytes, where more than 16 are needed.",
     ),
 )
 local = Namespace(
     "local",
     "Memory private to a thread.",
-    array=KernelName("local.array", "local.array(shape, dtype): an array of constant shape, private to the thread."),
+    array=KernelName(
+        "local.array", "local.array(shape, dtype, alignment=None): an array of constant shape, private to the thread."
+    ),
 )
 const = Namespace(
     "const",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from cudabuild import cuda
-from cudabuild.types import float32
+from cudabuild.types import float32, uint8
 
 
 def filled(count, first, kind):
@@ -87,3 +87,20 @@ def test_one_specialisation_has_one_array(run):
     run(the_same_twice, "float32[::1]", 1, 16, out)
     t = np.arange(16)
     np.testing.assert_array_equal(out, (5 + t + 1) * 100 + 7 + t)
+
+
+def test_alignment(run):
+    def kernel(x):
+        first = cuda.shared.array(3, uint8)
+        tile = cuda.shared.array((2, 3), float32, alignment=64)
+        own = cuda.local.array(4, dtype=float32, alignment=32)
+        t = cuda.threadIdx.x
+        first[t] = t
+        tile[1, t] = x[t]
+        own[3] = x[t]
+        cuda.syncthreads()
+        x[t] = tile[1, 2 - t] + own[3] + first[2 - t]
+
+    array = np.array([1, 2, 4], "f4")
+    run(kernel, "float32[::1]", 1, 3, array)
+    assert array.tolist() == [7, 5, 5]

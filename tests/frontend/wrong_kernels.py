@@ -294,3 +294,13 @@ def atomic_on_complex_numbers(x, z):
     cuda.atomic.add(z, 0, 1j)
     cuda.shfl_sync(0xFFFFFFFF, z[0], 0)
     x[0] = z.imag.imag[0]
+
+
+def alignment_of_three(x):
+    tile = cuda.shared.array(4, float32, alignment=3)
+    tile[0] = x[0]
+
+
+def alignment_at_run_time(x, n):
+    own = cuda.local.array(4, float32, alignment=n)
+    own[0] = x[0]

@@ -35,21 +35,51 @@ def _constant_shape(context: Context, shape: Operand, what: str) -> tuple[int, .
     return tuple(sizes)
 
 
+#: Every array made in a kernel begins at a multiple of this, so that the assembler may use the widest accesses.
+_ALIGNMENT = 16
+_LARGEST_ALIGNMENT = 1024
+
+
+def _alignment(alignment: Operand | None) -> dict[str, int]:
+    """The attribute of an array that asks for more alignment than all have."""
+    if alignment is None or isinstance(alignment, NoneOperand):
+        return {}
+    value = const_of(alignment) if is_const(alignment) else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Refusal(
+            "RequireLiteralValue: alignment must be a constant integer",
+            found=describe(alignment),
+            expected="a power of two",
+            do="write the number, or a global that holds it",
+            operand=3,
+        )
+    if value <= 0 or value & (value - 1) or value > _LARGEST_ALIGNMENT:
+        raise Refusal(
+            "Alignment must be a power of two",
+            found=str(value),
+            expected=f"1, 2, 4 … {_LARGEST_ALIGNMENT}",
+            do="use the next power of two",
+            operand=3,
+        )
+    return {"align": value} if value > _ALIGNMENT else {}
+
+
 @kernel_name("shared.array")
-def shared_array(context: Context, shape: Operand, dtype: Operand) -> Operand:
+def shared_array(context: Context, shape: Operand, dtype: Operand, alignment: Operand | None = None) -> Operand:
     sizes = _constant_shape(context, shape, "shared")
     kind = scalar_type_of(dtype)
+    more = _alignment(alignment)
     if sizes == (0,):
-        return context.emit("dynamic_shared", Array(kind, 1, "C", space="shared"))
+        return context.emit("dynamic_shared", Array(kind, 1, "C", space="shared"), **more)
     array = Array(kind, len(sizes), "C", space="shared")
-    return context.emit("shared", array, shape=sizes, key=context.allocation_key)
+    return context.emit("shared", array, shape=sizes, key=context.allocation_key, **more)
 
 
 @kernel_name("local.array")
-def local_array(context: Context, shape: Operand, dtype: Operand) -> Operand:
+def local_array(context: Context, shape: Operand, dtype: Operand, alignment: Operand | None = None) -> Operand:
     sizes = _constant_shape(context, shape, "local")
     array = Array(scalar_type_of(dtype), len(sizes), "C", space="local")
-    return context.emit("local", array, shape=sizes, key=context.allocation_key)
+    return context.emit("local", array, shape=sizes, key=context.allocation_key, **_alignment(alignment))
 
 
 def _fence(name: str, scope: str) -> None:
