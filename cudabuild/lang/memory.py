@@ -12,8 +12,8 @@ shared = Namespace(
     "Memory that the threads of a block share.",
     array=KernelName(
         "shared.array",
-        "shared.array(shape, dtype, alignment=None): an array of constant shape in shared memory; shape 0 is the dynamic "
-        "shared memory of the launch configuration. alignment: bytes, where more than 16 are needed.",
+        "shared.array(shape, dtype, alignment=None): an array of constant shape in shared memory; shape 0 is the "
+        "dynamic shared memory of the launch configuration. alignment: bytes, where more than 16 are needed.",
     ),
 )
 local = Namespace(
