@@ -154,8 +154,8 @@ def reshape(context: Context, array: Value, *shape: Operand) -> Operand:
     count: Operand = context.weak(1)
     for extent in wide:
         count = binary(context, "*", count, extent)
-    _check_size(context, size, count)
-    return _reshaped(context, array, wide, _kind(array).dtype)
+    bad = _check_size(context, size, count)
+    return _reshaped(context, array, _emptied(context, bad, wide), _kind(array).dtype)
 
 
 def _complete(context: Context, size: Operand, extents: Sequence[Value]) -> list[Value]:
@@ -187,8 +187,12 @@ def _is_open(context: Context, extent: Value) -> Value:
     return context.emit("cmp", bool_, extent, context.weak(-1), predicate="eq")
 
 
-def _check_size(context: Context, size: Operand, count: Operand) -> None:
-    """Refuses a shape that the elements do not fill, where that is known; under debug it is told."""
+def _check_size(context: Context, size: Operand, count: Operand) -> Value | None:
+    """Refuses a shape that the elements do not fill, where that is known; under debug it is told.
+
+    Returns:
+        whether the shape is wrong, where only the kernel can know.
+    """
     have, want = context.convert(size, weak_int), context.convert(count, weak_int)
     if is_const(have) and is_const(want):
         if const_of(have) != const_of(want):
@@ -203,6 +207,15 @@ def _check_size(context: Context, size: Operand, count: Operand) -> None:
         bad = context.emit("cmp", bool_, have, want, predicate="ne")
         message = "cannot reshape the array: the elements do not fill the shape"
         context.emit("raise", none, bad, exception="builtins:ValueError", message=message)
+        return bad
+    return None
+
+
+def _emptied(context: Context, bad: Value | None, extents: Sequence[Value]) -> list[Value]:
+    """The extents, or zeros where a view went wrong: what was told already must not be done, and no element is there."""
+    if bad is None:
+        return list(extents)
+    return [context.emit("select", weak_int, bad, context.weak(0), extent) for extent in extents]
 
 
 def _reshaped(context: Context, array: Value, extents: Sequence[Value], dtype: Scalar) -> Value:
@@ -224,6 +237,7 @@ def view(context: Context, array: Value, dtype: Operand) -> Operand:
     kind, wanted = _kind(array), scalar_type_of(dtype)
     if wanted == kind.dtype:
         return array
+    askew: Value | None = None
     if context.calls.debug and wanted.alignment > kind.alignment:
         rest = binary(context, "%", context.emit("address", weak_int, array), context.weak(wanted.alignment))
         askew = context.emit("cmp", bool_, context.convert(rest, weak_int), context.weak(0), predicate="ne")
@@ -241,7 +255,7 @@ def view(context: Context, array: Value, dtype: Operand) -> Operand:
             )
         size = binary(context, "*", extents[-1], context.weak(kind.dtype.size))
         extents[-1] = context.convert(binary(context, "//", size, context.weak(wanted.size)), weak_int)
-    return _reshaped(context, array, extents, wanted)
+    return _reshaped(context, array, _emptied(context, askew, extents), wanted)
 
 
 @method("number", "astype")
