@@ -33,6 +33,7 @@ __all__ = [
     "find_member",
     "function_identity",
     "is_in_process",
+    "is_partial",
     "is_passage",
     "is_unresolved",
     "module_name",
@@ -103,13 +104,19 @@ _STOPS = (FunctionType, BuiltinFunctionType, Type, KernelName, Dim3, tuple, list
 def is_passage(value: Any) -> bool:
     """Whether an attribute of ``value`` is a name to follow, rather than an operation on a value."""
     kind = type(value)
-    if kind in _SIMPLE or isinstance(value, _STOPS):
+    if kind in _SIMPLE or isinstance(value, _STOPS) or is_partial(value):
         return False
     if isinstance(value, (ModuleType, type, Namespace)):
         return True
     if _is_numpy(kind) or _is_enum_member(value) or find_device_memory(value) is not None:
         return False
     return find_function(value) is None
+
+
+def is_partial(value: Any) -> bool:
+    """Whether a value is a ``functools.partial``, of a class that adds nothing."""
+    kind = type(value)
+    return kind.__module__ == "functools" and kind.__name__ == "partial"
 
 
 def find_member(value: Any, name: str) -> Any:
@@ -268,6 +275,9 @@ def _describe(value: Any, function_text: FunctionText, depth: int) -> str:
         return function_text(*found)
     if isinstance(value, (tuple, list, dict, set, frozenset)):
         return _describe_collection(value, function_text, depth + 1)
+    if is_partial(value):
+        parts = (value.func, value.args, value.keywords)
+        return f"partial{_describe_collection(parts, function_text, depth + 1)}"
     if isinstance(value, (KernelName, Dim3, Namespace)):
         return f"cuda.{value.name}"
     if isinstance(value, Type):

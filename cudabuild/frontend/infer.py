@@ -16,7 +16,8 @@ from cudabuild.errors import Diagnostic, Location
 from cudabuild.frontend.callee import Callee
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
-from cudabuild.frontend.evaluate import FreeNames, evaluate
+from cudabuild.frontend.evaluate import evaluate
+from cudabuild.frontend.free_names import FreeNames
 from cudabuild.frontend.iteration import Unrolling
 from cudabuild.frontend.operands import (
     Conflict,

@@ -18,7 +18,17 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import arrays
 from cudabuild.frontend.impl.operators import binary, compare_numbers, unary
 from cudabuild.frontend.impl.registry import kernel_name, python_function
-from cudabuild.frontend.operands import IteratorOperand, Operand, TupleOperand, const_of, describe, is_const, type_of
+from cudabuild.frontend.operands import (
+    IteratorOperand,
+    NoneOperand,
+    Operand,
+    SliceOperand,
+    TupleOperand,
+    const_of,
+    describe,
+    is_const,
+    type_of,
+)
 from cudabuild.ir.hir import HirInstr, LoopKey
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Scalar, weak_int
@@ -242,6 +252,21 @@ def zip_(context: Context, *iterables: Operand, strict: Operand | None = None) -
 def reversed_(context: Context, sequence: Operand) -> Operand:
     """Rule."""
     return IteratorOperand("reversed", (iterate(context, sequence),))
+
+
+@python_function(slice)
+def slice_(context: Context, *bounds: Operand) -> Operand:
+    """Rule."""
+    if not 1 <= len(bounds) <= 3:
+        raise Refusal(
+            "wrong arguments for slice",
+            found=f"{len(bounds)} arguments",
+            expected="slice(stop), slice(start, stop) or slice(start, stop, step)",
+            do="give one to three integers, or None",
+        )
+    parts = [None if isinstance(bound, NoneOperand) else bound for bound in bounds]
+    start, stop, step = [None, *parts, None] if len(parts) == 1 else [*parts, None][:3]
+    return SliceOperand(start, stop, step)
 
 
 @kernel_name("literal_unroll")

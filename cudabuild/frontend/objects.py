@@ -20,7 +20,7 @@ from cudabuild.fingerprint.values import MISSING, describe_value, find_member, i
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.casts import find_scalar_type
-from cudabuild.frontend.operands import Operand, Static, TupleOperand, const_of, describe, is_const
+from cudabuild.frontend.operands import Operand, Static, TupleOperand, const_of, describe, is_const, type_of
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Value
 from cudabuild.lang.name import KernelName, Namespace
@@ -29,6 +29,7 @@ from cudabuild.types.named import EnumMember, NamedTuple, enum_type, member_numb
 
 __all__ = [
     "are_equal",
+    "entry",
     "find_attribute",
     "is_plain_member",
     "make_named_tuple",
@@ -159,10 +160,36 @@ def make_named_tuple(
             expected=f"{value.__qualname__}({', '.join(fields)})",
             do="give one value for each field",
         )
-    from cudabuild.frontend.evaluate import operand_of_object
+    from cudabuild.frontend.free_names import operand_of_object
 
     elements = [given[f] if f in given else operand_of_object(context, defaults[f]) for f in fields]
     return TupleOperand(tuple(elements), NamedTuple(value.__name__, fields, [none] * len(fields)))
+
+
+def entry(table: dict[Any, Any], index: Operand) -> Any:
+    """``TABLE["key"]`` of a dict of the module, whose entries are constants like any others."""
+    if isinstance(index, Static) and isinstance(index.value, (str, bytes)):
+        key = index.value
+    elif is_const(index) and not isinstance(type_of(index), EnumMember):
+        key = const_of(index)
+    else:
+        raise Refusal(
+            "an entry of a dict by a key that is not a constant",
+            found=describe(index),
+            expected="a string or number that is known before the kernel runs",
+            do="keep the values in an array or a tuple, and index that",
+            operand=1,
+        )
+    if key not in table:
+        near = nearest_name(key, [name for name in table if isinstance(name, str)]) if isinstance(key, str) else None
+        raise Refusal(
+            "a dict has no such entry",
+            found=repr(key),
+            expected=", ".join(map(repr, table)),
+            do=f"did you mean {near!r}?" if near else "use a key that it has",
+            operand=1,
+        )
+    return table[key]
 
 
 # members of enums
@@ -194,7 +221,7 @@ def member_by_name(cls: enum.EnumMeta, name: Any) -> Any:
 
 def member_attribute(context: Context, value: Value, name: str) -> Operand:
     """``member.value`` and ``member.name``; of a member chosen at run time, the value only."""
-    from cudabuild.frontend.evaluate import operand_of_object
+    from cudabuild.frontend.free_names import operand_of_object
     from cudabuild.frontend.impl.arrays import get_item
 
     kind = value.type

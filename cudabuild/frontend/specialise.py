@@ -116,7 +116,7 @@ class Session:
         keywords: dict[str, Operand],
     ) -> Operand:
         """See ``CallTarget``."""
-        from cudabuild.frontend.evaluate import operand_of_object
+        from cudabuild.frontend.free_names import operand_of_object
 
         callee = callee_of(function)
         arguments = callee.bind(operands, keywords, lambda value: _default(context, value, operand_of_object))

@@ -4,7 +4,9 @@ by Python."""
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -103,6 +105,28 @@ def function_values(x, o):
     o[13] = apply(math.floor, x[0] + 0.5)
 
 
+CONFIG = {"offset": 7, 3: (add, mul), "weights": (2, 5)}
+scaled = functools.partial(mul, c=4)
+bound = functools.partial(scaled, 10)
+negated = functools.partial(operator.neg)
+
+
+def constants(x, o):
+    o[0] = CONFIG["offset"] + CONFIG["weights"][1]
+    o[1] = CONFIG[3][0](x[0], 1)
+    o[2] = scaled(x[0]) + scaled(x[0], x[1]) + scaled(x[0], c=1)
+    o[3] = bound() + bound(x[1])
+    o[4] = apply(bound, x[1]) + negated(x[0])
+    part = slice(1, 3)
+    y = x[part]
+    o[5] = y[0] * 10 + len(y) + len(x[slice(2)]) + x[slice(None, None, -1)][0]
+    o[6] = window(x, slice(1, None)) + window(x, slice(x[1] * 0, 2, 1))
+
+
+def window(x, part):
+    return x[part][0]
+
+
 def arguments(x, o):
     o[0] = mul(x[0])
     o[1] = mul(x[0], x[1])
@@ -170,7 +194,7 @@ def later(v):
     return v + 1
 
 
-KERNELS = [function_values, arguments, inner_functions]
+KERNELS = [function_values, constants, arguments, inner_functions]
 
 
 @pytest.mark.parametrize("values", [(5, 3, 2), (0, -1, 7)])

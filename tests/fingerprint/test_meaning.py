@@ -7,6 +7,7 @@ import enum
 import importlib
 import itertools
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -361,3 +362,15 @@ s = Slotted()
 def k(x): x[0] = p.N + p.M + s.N
 """
     assert source.take(text).unresolved == (("p.M", "missing"), ("p.N", "missing"), ("s.N", "missing"))
+
+
+def test_what_a_partial_fixes_counts(source: Source) -> None:
+    module = source.load("def k(x):\n    x[0] = f(1)\n\ndef add(a, b=0):\n    return a + b\n")
+    digests = set()
+    for made in (partial(module.add), partial(module.add, 1), partial(module.add, b=1), partial(module.add, 1)):
+        module.f = made
+        fingerprint = compute_fingerprint(KernelDefinition(module.k), ())
+        assert not fingerprint.unresolved
+        assert "f/(code)" in dict(fingerprint.parts)
+        digests.add(fingerprint.digest)
+    assert len(digests) == 3

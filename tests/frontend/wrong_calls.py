@@ -156,3 +156,18 @@ def isinstance_of_a_function(x):
 def none_is_no_number(x):
     missing = None
     x[0] = missing + 1.0
+
+
+TABLE = {"height": 3.0, "width": 2.0}
+
+
+def unknown_entry(x):
+    x[0] = TABLE["heigth"]
+
+
+def entry_at_run_time(x):
+    x[0] = TABLE[x[0]]
+
+
+def tuple_of_an_array(x):
+    x[0] = len(tuple(x))
