@@ -45,28 +45,45 @@ if TYPE_CHECKING:
     from cudabuild.cuda_compile import compile_ptx as compile_ptx
     from cudabuild.cuda_compile import compile_ptx_for_current_device as compile_ptx_for_current_device
     from cudabuild.cuda_jit import jit as jit
+    from cudabuild.host_api import Context as Context
     from cudabuild.host_api import DeviceArray as DeviceArray
+    from cudabuild.host_api import DeviceDescriptor as DeviceDescriptor
+    from cudabuild.host_api import Event as Event
+    from cudabuild.host_api import Stream as Stream
     from cudabuild.host_api import as_cuda_array as as_cuda_array
+    from cudabuild.host_api import close as close
+    from cudabuild.host_api import cuda_error as cuda_error
     from cudabuild.host_api import current_context as current_context
     from cudabuild.host_api import default_stream as default_stream
+    from cudabuild.host_api import defer_cleanup as defer_cleanup
     from cudabuild.host_api import detect as detect
     from cudabuild.host_api import device_array as device_array
     from cudabuild.host_api import device_array_like as device_array_like
     from cudabuild.host_api import event as event
     from cudabuild.host_api import event_elapsed_time as event_elapsed_time
     from cudabuild.host_api import external_stream as external_stream
+    from cudabuild.host_api import from_cuda_array_interface as from_cuda_array_interface
     from cudabuild.host_api import get_current_device as get_current_device
     from cudabuild.host_api import gpus as gpus
     from cudabuild.host_api import is_available as is_available
     from cudabuild.host_api import is_bfloat16_supported as is_bfloat16_supported
     from cudabuild.host_api import is_cuda_array as is_cuda_array
     from cudabuild.host_api import is_float16_supported as is_float16_supported
+    from cudabuild.host_api import is_supported_version as is_supported_version
+    from cudabuild.host_api import legacy_default_stream as legacy_default_stream
     from cudabuild.host_api import list_devices as list_devices
+    from cudabuild.host_api import managed_array as managed_array
+    from cudabuild.host_api import mapped as mapped
     from cudabuild.host_api import mapped_array as mapped_array
     from cudabuild.host_api import mapped_array_like as mapped_array_like
     from cudabuild.host_api import per_thread_default_stream as per_thread_default_stream
+    from cudabuild.host_api import pinned as pinned
     from cudabuild.host_api import pinned_array as pinned_array
     from cudabuild.host_api import pinned_array_like as pinned_array_like
+    from cudabuild.host_api import profile_start as profile_start
+    from cudabuild.host_api import profile_stop as profile_stop
+    from cudabuild.host_api import profiling as profiling
+    from cudabuild.host_api import require_context as require_context
     from cudabuild.host_api import select_device as select_device
     from cudabuild.host_api import stream as stream
     from cudabuild.host_api import synchronize as synchronize
@@ -144,11 +161,15 @@ _HOMES = {
     "cudabuild.cuda_compile": (
         "compile", "compile_all", "compile_for_current_device", "compile_ptx", "compile_ptx_for_current_device",
     ),
+    "cudabuild.cuda.errors": ("CudaSupportError", "KernelRuntimeError"),
     "cudabuild.host_api": (
-        "as_cuda_array", "current_context", "default_stream", "detect", "device_array", "device_array_like",
-        "DeviceArray", "event", "event_elapsed_time", "external_stream", "get_current_device", "gpus", "is_available",
-        "is_bfloat16_supported", "is_cuda_array", "is_float16_supported", "list_devices", "mapped_array",
-        "mapped_array_like", "per_thread_default_stream", "pinned_array", "pinned_array_like", "select_device",
+        "Context", "DeviceArray", "DeviceDescriptor", "Event", "Stream", "as_cuda_array", "close", "cuda_error",
+        "current_context", "default_stream", "defer_cleanup", "detect", "device_array", "device_array_like",
+        "event", "event_elapsed_time", "external_stream", "from_cuda_array_interface", "get_current_device",
+        "gpus", "is_available", "is_bfloat16_supported", "is_cuda_array", "is_float16_supported",
+        "is_supported_version", "legacy_default_stream", "list_devices", "managed_array", "mapped",
+        "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned", "pinned_array",
+        "pinned_array_like", "profile_start", "profile_stop", "profiling", "require_context", "select_device",
         "stream", "synchronize", "to_device",
     ),
 }  # fmt: skip

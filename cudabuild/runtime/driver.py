@@ -272,6 +272,28 @@ class Driver:
         flags = 1 | 2  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
         return int(self._call("cuMemHostAlloc", size, flags))
 
+    def allocate_managed(self, size: int, attach_global: bool) -> int:
+        """Memory that host and devices use at the same address."""
+        self.current_device()
+        return int(self._call("cuMemAllocManaged", size, 1 if attach_global else 2))  # CU_MEM_ATTACH_GLOBAL, _HOST
+
+    def lock_host(self, address: int, size: int) -> None:
+        """Page-locks host memory, for every device to use."""
+        self.current_device()
+        self._call("cuMemHostRegister", address, size, 1 | 2)  # CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
+
+    def unlock_host(self, address: int) -> None:
+        self._call("cuMemHostUnregister", address)
+
+    def device_address(self, address: int) -> int:
+        """Where the current device sees page-locked host memory."""
+        return int(self._call("cuMemHostGetDevicePointer", address, 0))
+
+    def set_profiling(self, collect: bool) -> None:
+        """Begins or ends a profiler's collecting."""
+        self.current_device()
+        self._call("cuProfilerStart" if collect else "cuProfilerStop")
+
     def free_host(self, pointer: int) -> None:
         self._call("cuMemFreeHost", pointer)
 

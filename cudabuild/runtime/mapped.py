@@ -14,7 +14,7 @@ import numpy
 if TYPE_CHECKING:
     from cudabuild.runtime.memory import Allocation, GpuMemory, HostMemory
 
-__all__ = ["MappedArray", "make_host_array"]
+__all__ = ["MappedArray", "make_host_array", "make_managed_array"]
 
 
 class MappedArray(numpy.ndarray[Any, Any]):
@@ -54,6 +54,12 @@ def make_host_array(
         shape, dtype, order: as for ``numpy.empty``.
         mapped: whether kernels use it in place.
     """
+    full, element, size = _measure(shape, dtype)
+    return _over(memory.allocate_host(size), full, element, size, order, mapped and memory.kind == "gpu")
+
+
+def _measure(shape: Any, dtype: Any) -> tuple[tuple[int, ...], numpy.dtype[Any], int]:
+    """The shape as a tuple, the element type, and all bytes."""
     element = numpy.dtype(dtype)
     if element.hasobject:
         raise TypeError("Python objects cannot live in page-locked memory")
@@ -61,10 +67,31 @@ def make_host_array(
     size = element.itemsize
     for extent in full:
         size *= int(extent)
-    owner = memory.allocate_host(size)
+    return full, element, size
+
+
+def make_managed_array(
+    memory: GpuMemory | HostMemory, shape: Any, dtype: Any, order: str, *, attach_global: bool
+) -> numpy.ndarray[Any, Any]:
+    """A NumPy array in managed memory, which host and device use in place.
+
+    Args:
+        memory: the device's.
+        shape, dtype, order: as for ``numpy.empty``.
+        attach_global: whether every device may use it at any time.
+    """
+    full, element, size = _measure(shape, dtype)
+    owner = memory.allocate_managed(size, attach_global)
+    return _over(owner, full, element, size, order, memory.kind == "gpu")
+
+
+def _over(
+    owner: Allocation, shape: tuple[int, ...], element: numpy.dtype[Any], size: int, order: str, on_device: bool
+) -> numpy.ndarray[Any, Any]:
+    """An array over the memory of ``owner``; ``on_device`` says whether a GPU can use it there."""
     layout: Any = order
-    array: numpy.ndarray[Any, Any] = numpy.ndarray(full, element, buffer=_buffer(owner, size), order=layout)
-    if not mapped or memory.kind != "gpu":
+    array: numpy.ndarray[Any, Any] = numpy.ndarray(shape, element, buffer=_buffer(owner, size), order=layout)
+    if not on_device:
         return array
     view = array.view(MappedArray)
     view._span = owner.pointer, owner.pointer + (size or 1)

@@ -8,12 +8,14 @@ is in order by that, and its handle is 0.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from time import perf_counter
 
 from cudabuild.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from cudabuild.runtime.driver import Driver
@@ -22,7 +24,25 @@ if TYPE_CHECKING:
     Side = tuple[bool, int, int]
     Memory = "GpuMemory | HostMemory"
 
-__all__ = ["Allocation", "GpuMemory", "HostMemory"]
+__all__ = ["Allocation", "GpuMemory", "HostMemory", "frees_deferred"]
+
+
+#: How many ``frees_deferred`` blocks are open, and what waits for the last of them to end.
+_held = [0]
+_kept: list[tuple[Any, int]] = []
+
+
+@contextmanager
+def frees_deferred() -> Iterator[None]:
+    """Inside, nothing is given back: freeing may make a GPU wait. What was left is given back at the end."""
+    _held[0] += 1
+    try:
+        yield
+    finally:
+        _held[0] -= 1
+        while _kept and not _held[0]:
+            give_back, pointer = _kept.pop()
+            give_back(pointer)
 
 
 class Allocation:
@@ -40,7 +60,10 @@ class Allocation:
         self.size = size
         self._give_back = give_back
 
-    def __del__(self) -> None:
+    def __del__(self, kept: list[tuple[Any, int]] = _kept, held: list[int] = _held) -> None:
+        if held[0]:
+            kept.append((self._give_back, self.pointer))
+            return
         try:
             self._give_back(self.pointer)
         except (AttributeError, DriverError, TypeError):
@@ -66,6 +89,21 @@ class GpuMemory:
     def allocate_host(self, size: int) -> Allocation:
         """Page-locked host memory, readable by the GPU at the same address."""
         return self._owned(self.driver.allocate_host(size or 1), size, self.driver.free_host)
+
+    def allocate_managed(self, size: int, attach_global: bool) -> Allocation:
+        """Memory that host and device use at the same address, and that moves between them."""
+        return self._owned(self.driver.allocate_managed(size or 1, attach_global), size, self.driver.free)
+
+    def lock_host(self, address: int, size: int) -> Allocation:
+        """Page-locks host memory as long as the result lives."""
+        if not size:
+            return Allocation(address, 0, lambda pointer: None)
+        self.driver.lock_host(address, size)
+        return self._owned(address, size, self.driver.unlock_host)
+
+    def device_address(self, address: int) -> int:
+        """Where the GPU sees locked host memory."""
+        return self.driver.device_address(address)
 
     def copy(self, target: Side, source: Side, size: int, stream: int) -> None:
         """Queues a copy of ``size`` bytes in one piece."""
@@ -139,6 +177,15 @@ class HostMemory:
         return Allocation(pointer, size, lambda address, memory=memory: None)
 
     allocate_host = allocate
+
+    def allocate_managed(self, size: int, attach_global: bool) -> Allocation:
+        return self.allocate(size)
+
+    def lock_host(self, address: int, size: int) -> Allocation:
+        return Allocation(address, size, lambda pointer: None)
+
+    def device_address(self, address: int) -> int:
+        return address
 
     def copy(self, target: Side, source: Side, size: int, stream: int) -> None:
         import ctypes

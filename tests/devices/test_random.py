@@ -169,7 +169,7 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from cudabuild.cpu.device import CpuDevice
 
     device = CpuDevice()
-    monkeypatch.setattr(host_api, "current_device", lambda: device)
+    monkeypatch.setattr(host_api.choice, "current_device", lambda: device)
 
 
 def test_states_on_the_host() -> None:

@@ -32,7 +32,7 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``launch(function)``: the function as a kernel on the Python device."""
     monkeypatch.setenv("CUDABUILD_DEVICE", "python")
     services = Services()
-    monkeypatch.setattr(host_api, "current_device", services.current_device)
+    monkeypatch.setattr(host_api.choice, "current_device", services.current_device)
     return lambda function, spec=None: Dispatcher(KernelDefinition(function, spec), services)
 
 

@@ -54,7 +54,7 @@ class _Machine:
 @pytest.fixture(params=["gpu", "cpu", pytest.param("real", marks=pytest.mark.gpu)])
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     made = _Machine(request.param)
-    monkeypatch.setattr(host_api, "current_device", made.current_device)
+    monkeypatch.setattr(host_api.choice, "current_device", made.current_device)
     yield made
     monkeypatch.undo()
 
@@ -62,7 +62,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = _Machine("gpu")
-    monkeypatch.setattr(host_api, "current_device", made.current_device)
+    monkeypatch.setattr(host_api.choice, "current_device", made.current_device)
     return made
 
 
@@ -366,7 +366,7 @@ def test_availability(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         assert not cuda.detect()
         assert capsys.readouterr().out.startswith("Found no CUDA device: the NVIDIA driver finds no device")
         monkeypatch.setenv("CUDABUILD_DEVICE", "cpu")
-        monkeypatch.setattr(host_api, "current_device", _Machine("cpu").current_device)
+        monkeypatch.setattr(host_api.choice, "current_device", _Machine("cpu").current_device)
         assert cuda.is_available()
         assert cuda.detect()
         assert "id 0    cpu (" in capsys.readouterr().out
