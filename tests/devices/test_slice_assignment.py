@@ -317,3 +317,23 @@ def test_a_view_of_memory_that_is_not_aligned_is_told_under_debug(run: Run) -> N
         run(kernel, "uint8[::1], int", 1, 1, np.zeros(64, "u1"), start, options=DEBUG)
     with pytest.raises(ValueError, match="not aligned"):
         run(kernel, "uint8[::1], int", 1, 1, np.zeros(64, "u1"), 4, options=DEBUG)
+
+
+def test_a_shape_that_does_not_fit_holds_no_elements(run: Run) -> None:
+    def kernel(x: Any, n: int, out: Any) -> None:
+        wrong = x.reshape(n, 1000)
+        out[0] = wrong.size
+        for row in wrong:
+            row[:] = 7
+
+    def negative(x: Any, n: int, out: Any) -> None:
+        wrong = x.reshape(n, n)
+        out[0] = wrong.size
+        for row in wrong:
+            row[:] = 7
+
+    for function, n, size in ((kernel, 10, 7), (negative, -2, 4)):
+        x, out = numbers(size), np.full(1, -1.0)
+        run(function, "float32[::1], int, float64[::1]", 1, 1, x, n, out)
+        assert out[0] == 0
+        np.testing.assert_array_equal(x, numbers(size))

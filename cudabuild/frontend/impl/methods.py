@@ -154,7 +154,7 @@ def reshape(context: Context, array: Value, *shape: Operand) -> Operand:
     count: Operand = context.weak(1)
     for extent in wide:
         count = binary(context, "*", count, extent)
-    bad = _check_size(context, size, count)
+    bad = _check_size(context, size, count, wide)
     return _reshaped(context, array, _emptied(context, bad, wide), _kind(array).dtype)
 
 
@@ -187,7 +187,7 @@ def _is_open(context: Context, extent: Value) -> Value:
     return context.emit("cmp", bool_, extent, context.weak(-1), predicate="eq")
 
 
-def _check_size(context: Context, size: Operand, count: Operand) -> Value | None:
+def _check_size(context: Context, size: Operand, count: Operand, extents: Sequence[Value]) -> Value | None:
     """Refuses a shape that the elements do not fill, where that is known; under debug it is told.
 
     Returns:
@@ -195,7 +195,7 @@ def _check_size(context: Context, size: Operand, count: Operand) -> Value | None
     """
     have, want = context.convert(size, weak_int), context.convert(count, weak_int)
     if is_const(have) and is_const(want):
-        if const_of(have) != const_of(want):
+        if const_of(have) != const_of(want) or any(is_const(extent) and const_of(extent) < 0 for extent in extents):
             raise Refusal(
                 "a shape that the elements do not fill",
                 found=f"{const_of(want)} elements for an array of {const_of(have)}",
@@ -203,12 +203,16 @@ def _check_size(context: Context, size: Operand, count: Operand) -> Value | None
                 do="correct the extents, or write -1 for one of them",
                 operand=1,
             )
-    elif context.calls.debug:
-        bad = context.emit("cmp", bool_, have, want, predicate="ne")
+        return None
+    bad = context.emit("cmp", bool_, have, want, predicate="ne")
+    for extent in extents:  # two negative ones would make a product that fits
+        if not is_const(extent) or const_of(extent) < 0:
+            below = context.emit("cmp", bool_, extent, context.weak(0), predicate="lt")
+            bad = context.emit("or", bool_, bad, below)
+    if context.calls.debug:
         message = "cannot reshape the array: the elements do not fill the shape"
         context.emit("raise", none, bad, exception="builtins:ValueError", message=message)
-        return bad
-    return None
+    return bad
 
 
 def _emptied(context: Context, bad: Value | None, extents: Sequence[Value]) -> list[Value]:
