@@ -137,6 +137,31 @@ def test_as_in_python(run, kernel, name):
     np.testing.assert_allclose(out, expected, rtol=near, atol=near)
 
 
+def shapes(a, out):
+    i = cuda.grid(1)
+    out[i, 0] = np.reshape(a, (6, 4))[i % 6, 1]
+    out[i, 1] = np.ravel(a)[i]
+    out[i, 2] = np.transpose(a)[i % 8, i % 3]
+    out[i, 3] = a[1][slice(2, 5)][i % 3]
+
+
+def shapes_apart(a, out):
+    i = cuda.grid(1)
+    if i % 2:
+        out[i, 0] = np.reshape(a, (4, 6))[i % 4, i % 6] + np.ravel(a)[23 - i]
+    else:
+        out[i, 1] = np.transpose(a)[7 - i % 8, i % 3] + a[2][slice(3, 8)][i % 5]
+
+
+@pytest.mark.parametrize("kernel", [shapes, shapes_apart])
+def test_shapes(run, kernel):
+    a = np.arange(24, dtype=np.int32).reshape(3, 8)
+    out, expected = np.zeros((24, 4), np.int32), np.zeros((24, 4), np.int32)
+    run(kernel, "int32[:, ::1], int32[:, ::1]", 2, 12, a, out)
+    run_python(kernel, (2, 1, 1), (12, 1, 1), a, expected)
+    np.testing.assert_array_equal(out, expected)
+
+
 def parts(z, out):
     i = cuda.grid(1)
     out[i, 0] = np.real(z[i]) + 2 * np.imag(z[i])
