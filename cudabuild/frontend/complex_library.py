@@ -13,8 +13,8 @@ from typing import Any
 
 __all__ = [
     "FUNCTIONS",
+    "ORDERED",
     "complex_power",
-    "conjugate",
     "divide",
     "integer_power",
     "isclose",
@@ -78,10 +78,6 @@ def divide(z: Any, w: Any) -> Any:
     return complex(real, imag)
 
 
-def conjugate(z: Any) -> Any:
-    return complex(z.real, -z.imag)
-
-
 def integer_power(base: Any, exponent: Any) -> Any:
     """``base ** exponent`` by squaring."""
     left = abs(exponent)
@@ -126,14 +122,17 @@ def complex_power(base: Any, exponent: Any) -> Any:
 
 
 def phase(z: Any) -> Any:
+    """The angle from the positive real axis, from -pi to pi."""
     return math.atan2(z.imag, z.real)
 
 
 def polar(z: Any) -> Any:
+    """Distance from 0 and angle."""
     return math.hypot(z.real, z.imag), math.atan2(z.imag, z.real)
 
 
 def rect(r: Any, phi: Any) -> Any:
+    """The complex number at distance ``r`` from 0, at the angle ``phi``."""
     if phi == 0.0:
         return complex(r, r * phi if math.isfinite(r) else math.copysign(0.0, r) * phi)
     if math.isfinite(phi):
@@ -418,6 +417,7 @@ def atan(z: Any) -> Any:
 
 
 def isclose(a: Any, b: Any, rel_tol: Any, abs_tol: Any) -> Any:
+    """Whether ``a`` and ``b`` are as close as one of the tolerances asks; an infinity only to itself."""
     if a.real == b.real and a.imag == b.imag:
         return True
     if math.isinf(a.real) or math.isinf(a.imag) or math.isinf(b.real) or math.isinf(b.imag):
@@ -425,6 +425,70 @@ def isclose(a: Any, b: Any, rel_tol: Any, abs_tol: Any) -> Any:
     most = max(abs(a), abs(b))
     return abs(a - b) <= max(rel_tol * most, abs_tol)
 
+
+# NumPy's order of complex numbers: by the real parts, then by the imaginary ones
+
+
+def less(a: Any, b: Any) -> Any:
+    """``a < b``; a NaN in a part that counts makes it false."""
+    if a.real == b.real:
+        return a.imag < b.imag
+    return a.real < b.real and a.imag == a.imag and b.imag == b.imag
+
+
+def less_equal(a: Any, b: Any) -> Any:
+    """``a <= b``, likewise."""
+    if a.real == b.real:
+        return a.imag <= b.imag
+    return a.real < b.real and a.imag == a.imag and b.imag == b.imag
+
+
+def greater(a: Any, b: Any) -> Any:
+    """``a > b``, likewise."""
+    return less(b, a)
+
+
+def greater_equal(a: Any, b: Any) -> Any:
+    """``a >= b``, likewise."""
+    return less_equal(b, a)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The later, or a NaN among the two."""
+    return a if less_equal(b, a) or a != a else b
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The earlier, or a NaN among the two."""
+    return a if less_equal(a, b) or a != a else b
+
+
+def maximum_of_numbers(a: Any, b: Any) -> Any:
+    """The later; the other one of a NaN."""
+    return a if less_equal(b, a) or b != b else b
+
+
+def minimum_of_numbers(a: Any, b: Any) -> Any:
+    """The earlier; the other one of a NaN."""
+    return a if less_equal(a, b) or b != b else b
+
+
+def sign(z: Any) -> Any:
+    """``z / abs(z)``, and 0 for 0."""
+    return z if z == 0.0 else z / abs(z)
+
+
+#: NumPy's functions of two numbers in that order.
+ORDERED: dict[Any, str] = {
+    less: "less",
+    less_equal: "less_equal",
+    greater: "greater",
+    greater_equal: "greater_equal",
+    maximum: "maximum",
+    minimum: "minimum",
+    maximum_of_numbers: "fmax",
+    minimum_of_numbers: "fmin",
+}
 
 #: Functions of one complex number with a complex result -> how they are spelled.
 FUNCTIONS: dict[Any, tuple[str, ...]] = {
@@ -435,6 +499,7 @@ FUNCTIONS: dict[Any, tuple[str, ...]] = {
     log2: ("numpy.log2",),
     log10: ("cmath.log10", "numpy.log10"),
     log1p: ("numpy.log1p",),
+    sign: ("numpy.sign",),
     sqrt: ("cmath.sqrt", "numpy.sqrt"),
     cos: ("cmath.cos", "numpy.cos"),
     sin: ("cmath.sin", "numpy.sin"),

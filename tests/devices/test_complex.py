@@ -429,6 +429,41 @@ def test_scalar_arguments(run):
     assert out.tolist() == [0.5j, -2 - 1j, 2]
 
 
+def in_numpys_order(a, b, flags, out):
+    i = cuda.grid(1)
+    if i < a.size:
+        flags[0, i] = np.less(a[i], b[i])
+        flags[1, i] = np.less_equal(a[i], b[i])
+        flags[2, i] = np.greater(a[i], b[i])
+        flags[3, i] = np.greater_equal(a[i], b[i])
+        out[0, i] = np.maximum(a[i], b[i])
+        out[1, i] = np.minimum(a[i], b[i])
+        out[2, i] = np.fmax(a[i], b[i])
+        out[3, i] = np.fmin(a[i], b[i])
+        out[4, i] = np.sign(a[i])
+        out[5, i] = np.square(b[i])
+        out[6, i] = np.maximum(a[i], 0.5)
+        out[7, i] = np.conj(a[i]) + np.real(b[i]) * np.imag(a[i]) + np.angle(a[i])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_order_of_numpy(run):
+    parts = [0.0, 1.0, -1.0, 2.5, math.nan]
+    numbers = [complex(x, y) for x, y in itertools.product(parts, parts)]
+    a, b = np.array(list(itertools.product(numbers, numbers))).T.copy()
+    flags, out = np.zeros((4, a.size), bool), np.zeros((8, a.size), complex)
+    signature = "complex128[::1], complex128[::1], bool[:, ::1], complex128[:, ::1]"
+    run(in_numpys_order, signature, 5, 128, a, b, flags, out)
+    tests = [np.less(a, b), np.less_equal(a, b), np.greater(a, b), np.greater_equal(a, b)]
+    np.testing.assert_array_equal(flags, tests)
+    rows = [np.maximum(a, b), np.minimum(a, b), np.fmax(a, b), np.fmin(a, b)]
+    for row, wanted in enumerate([*rows, np.sign(a), np.square(b), np.maximum(a, 0.5)]):
+        same = (out[row] == wanted) | (np.isnan(out[row]) & np.isnan(wanted)) | np.isclose(out[row], wanted, rtol=1e-15)
+        assert same.all(), (row, a[~same][:3], b[~same][:3], out[row][~same][:3], wanted[~same][:3])
+    mixed = np.conj(a) + b.real * a.imag + np.angle(a)
+    np.testing.assert_allclose(out[7].real, mixed.real, rtol=1e-14, atol=1e-14)
+
+
 def weak(x, z, out):
     i = cuda.grid(1)
     out[i] = (1j * i / 2 + 3) * x[i] + z[i] * 2.0**0.5

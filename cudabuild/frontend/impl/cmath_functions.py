@@ -17,7 +17,7 @@ import numpy
 from cudabuild.frontend import complex_library
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
-from cudabuild.frontend.impl import complex_numbers, math_functions, operators
+from cudabuild.frontend.impl import complex_numbers, math_functions, numpy_functions, operator_functions, operators
 from cudabuild.frontend.impl.registry import find_rule, python_function
 from cudabuild.frontend.operands import Operand, describe
 from cudabuild.frontend.promotion import complex_of
@@ -25,6 +25,9 @@ from cudabuild.ir.ir import Value
 from cudabuild.types import Boolean, Complex, Float, Integer, Scalar, bool_
 
 __all__ = ["as_complex", "magnitude"]
+
+#: Their rules for real numbers are there by now.
+_REAL = (math_functions, numpy_functions, operator_functions)
 
 
 def as_complex(context: Context, operand: Operand, what: str, position: int = 1) -> Value:
@@ -65,6 +68,26 @@ for _function, _spellings in complex_library.FUNCTIONS.items():
     for _spelling in _spellings:
         if _spelling != "numpy.log" or find_rule(numpy.log) is not None:
             _register(_function, _spelling)
+
+
+def _register_ordered(function: Any, item: Any, name: str) -> None:
+    real = find_rule(item)
+    assert real is not None
+
+    @python_function(item, name=f"numpy.{name}")
+    def rule(context: Context, x1: Operand, x2: Operand) -> Operand:
+        if not _is_complex(x1) and not _is_complex(x2):
+            return real(context, [x1, x2], {})
+        values = [context.scalar(x, f"an argument of numpy.{name}", at) for at, x in enumerate((x1, x2), 1)]
+        kinds = [value.type for value in values]
+        assert isinstance(kinds[0], Scalar)
+        assert isinstance(kinds[1], Scalar)
+        kind = context.table.arithmetic(kinds[0], kinds[1])
+        return _call(context, function, *(context.cast(value, kind) for value in values))
+
+
+for _function, _name in complex_library.ORDERED.items():
+    _register_ordered(_function, getattr(numpy, _name), _name)
 
 
 @python_function(cmath.log, name="cmath.log")

@@ -28,6 +28,7 @@ _LONGEST_CHAIN = 16
 
 
 def is_complex(*values: Value) -> bool:
+    """Whether one of them is a complex number."""
     return any(isinstance(value.type, Complex) for value in values)
 
 
@@ -99,6 +100,7 @@ def binary(context: Context, operator: str, a: Value, b: Value) -> Operand:
 
 
 def negate(context: Context, value: Value) -> Value:
+    """``-value``."""
     kind = value.type
     assert isinstance(kind, Complex)
     real, imag = context.parts(value)
