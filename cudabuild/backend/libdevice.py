@@ -22,10 +22,14 @@ from cudabuild.errors import ToolError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Libdevice", "find_digest", "find_libdevice", "function_name"]
+__all__ = ["INTRINSICS", "Libdevice", "find_digest", "find_libdevice", "function_name"]
 
-#: Functions that LLVM selects itself, exactly as libdevice defines them.
-_INTRINSICS = frozenset(("floor", "ceil", "trunc", "rint", "copysign", "fma", "sqrt"))
+#: Functions that LLVM selects itself, exactly as libdevice defines them, by the names of its intrinsics.
+INTRINSICS = {
+    **{name: name for name in ("floor", "ceil", "trunc", "rint", "copysign", "fma", "sqrt")},
+    "fmin": "minimumnum",
+    "fmax": "maximumnum",
+}
 
 #: float32 functions with an approximate twin, used under fastmath (as ``nvcc -use_fast_math`` does).
 _FAST = {
@@ -39,7 +43,7 @@ def function_name(function: str, type: str, *, fastmath: bool) -> str | None:
 
     ``type``: the LLVM type of its operands, ``float`` or ``double``.
     """
-    if function in _INTRINSICS:
+    if function in INTRINSICS:
         return None
     if type != "float":
         return f"__nv_{function}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.grid_sync import emit_grid_sync
-from cudabuild.backend.libdevice import function_name
+from cudabuild.backend.libdevice import INTRINSICS, function_name
 from cudabuild.backend.printing import emit_vprintf
 from cudabuild.backend.text import Operand, constant_global, float_literal, int_literal
 from cudabuild.faults import FaultTable
@@ -236,7 +236,7 @@ class NvptxDialect(Dialect):
         name = function_name(function, kind, fastmath=fast)
         if name is None:
             flags = "afn " if fast and function == "sqrt" else ""
-            return text.call(kind, f"llvm.{function}.f{_BITS[kind]}", *operands, flags=flags)
+            return text.call(kind, f"llvm.{INTRINSICS[function]}.f{_BITS[kind]}", *operands, flags=flags)
         text.module.libdevice.add(name)
         return text.call(kind, name, *operands)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudabuild.backend.libdevice import function_name
+from cudabuild.backend.libdevice import INTRINSICS, function_name
 from cudabuild.backend.text import Operand, float_literal
 from cudabuild.cpu.libdevice import find_function
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["LIBRARY", "emit_math"]
 
 #: Intrinsics that LLVM expands itself or turns into the C library's function of that name.
-_INTRINSICS = frozenset((
-    "sqrt", "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "tanh", "atan2", "pow", "floor", "ceil", "trunc", "rint", "copysign", "fma",
+_LOOSE = frozenset((
+    "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+    "atan2", "pow",
 ))  # fmt: skip
 
 #: Functions without an intrinsic, called by their C name (with ``f`` behind it for float32).
@@ -41,8 +41,9 @@ def emit_math(emitter: FunctionEmitter, function: str, operands: Sequence[Operan
         emitter.module.text.libdevice.add(name)
         return emitter.text.call(kind, name, *operands)
     suffix = "f32" if kind == "float" else "f64"
-    if function in _INTRINSICS:
-        return emitter.text.call(kind, f"llvm.{function}.{suffix}", *operands, flags=emitter.fast)
+    if function in INTRINSICS or function in _LOOSE:
+        intrinsic = INTRINSICS.get(function, function)
+        return emitter.text.call(kind, f"llvm.{intrinsic}.{suffix}", *operands, flags=emitter.fast)
     if function in LIBRARY:
         return _library(emitter, function, operands)
     return _OTHERS[function](emitter, kind, suffix, operands)

@@ -110,6 +110,10 @@ class Table:
         """``min`` and ``max``."""
         return promote(left, right)
 
+    def float_extreme(self, operation: str, kind: Float) -> str | None:
+        """The function of ``ir.ops.MATH`` that ``min`` or ``max`` of floats is; None for Python's comparisons."""
+        return None
+
     def int_of(self, kind: Scalar) -> Integer:
         """``int(x)``."""
         return weak_int
@@ -238,6 +242,9 @@ class NumbaTable(Table):
 
     def extreme(self, left: Scalar, right: Scalar) -> Scalar:
         return self._join_scalars(left, right)
+
+    def float_extreme(self, operation: str, kind: Float) -> str | None:
+        return f"f{operation}"
 
     def int_of(self, kind: Scalar) -> Integer:
         return kind if isinstance(kind, Integer) else int64

@@ -246,7 +246,8 @@ ATOMICS: dict[str, str] = {
 }
 
 #: Functions of the ``math`` operation -> number of operands. Operands and result are of one float type, except
-#: that ``ldexp`` and ``powi`` take an int32 second.
+#: that ``ldexp`` and ``powi`` take an int32 second. ``fmin`` and ``fmax`` give the other operand of a NaN; -0.0 is less
+#: than 0.0 there.
 MATH: dict[str, int] = {
     **dict.fromkeys(
         (
@@ -256,6 +257,8 @@ MATH: dict[str, int] = {
         ),
         1,
     ),
-    **dict.fromkeys(("atan2", "pow", "hypot", "copysign", "remainder", "nextafter", "ldexp", "powi"), 2),
+    **dict.fromkeys(
+        ("atan2", "pow", "hypot", "copysign", "remainder", "nextafter", "fmin", "fmax", "ldexp", "powi"), 2
+    ),
     "fma": 3,
 }  # fmt: skip

@@ -82,6 +82,35 @@ def test_views_as_results(run) -> None:
     np.testing.assert_array_equal(out, expected())
 
 
+def orders(x, y, out, chosen):
+    if cuda.grid(1) == 0:
+        np.less(x, y, out[0])
+        np.less_equal(x, y, out[1])
+        np.greater(x, y, out[2])
+        np.greater_equal(x, y, out[3])
+        np.maximum(x, y, chosen[0])
+        np.minimum(x, y, chosen[1])
+        np.fmax(x, y, chosen[2])
+        np.fmin(x, y, chosen[3])
+
+
+@pytest.mark.parametrize("other", ["complex64", "float32", "int64"])
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+def test_order_of_complex_numbers(run, kind, other) -> None:
+    """By the real parts, then by the imaginary ones, as NumPy has it; a NaN is before and after nothing."""
+    parts = [0.0, -0.0, 1.0, -2.5, np.inf, np.nan]
+    x = np.array([complex(a, b) for a in parts for b in parts], kind)
+    y = x.astype(other) if other == "complex64" else np.array([0, 1, -2, 3]).astype(other)
+    x, y = np.broadcast_arrays(x[:, None], y)
+    x, y = x.ravel(), y.ravel()
+    out, chosen = np.zeros((4, x.size), np.bool_), np.zeros((4, x.size), np.complex128)
+    run(orders, f"{kind}[::1], {other}[::1], bool[:, ::1], complex128[:, ::1]", 1, 32, x, y, out, chosen)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(out, [x < y, x <= y, x > y, x >= y])
+        expected = [np.maximum(x, y), np.minimum(x, y), np.fmax(x, y), np.fmin(x, y)]
+    np.testing.assert_array_equal(chosen.view(np.float64), np.array(expected, np.complex128).view(np.float64))
+
+
 def no_result(x, out):
     out[0] = np.sin(x)
 

@@ -56,6 +56,15 @@ def rounded(out: Any, x: Any, digits: Any) -> None:
         out[i] = round(x[i], digits)
 
 
+def extremes(out: Any, x: Any, y: Any) -> None:
+    out[0] = min(x[0], y[0])
+    out[1] = max(x[0], y[0])
+    out[2] = min(y[0], x[0])
+    out[3] = max(y[0], x[0])
+    out[4] = max(x[0], y[0], 2)
+    out[5] = min(math.nan, 3.0)
+
+
 def divided(out: Any, x: Any, y: Any) -> None:
     out[0] = x[0] / y[0]
     out[1] = 1.0
@@ -99,6 +108,21 @@ def test_rounding_keeps_float32(run: Run) -> None:
     out = np.zeros_like(x)
     run(rounded, "float32[::1], float32[::1], int64", 1, 32, out, x, 2, options=NUMBA)
     np.testing.assert_allclose(out, [round(float(value), 2) for value in x], rtol=1e-7)
+
+
+@pytest.mark.parametrize(("first", "second"), [("float32", "float32"), ("float64", "float32"), ("float16", "float16")])
+def test_extremes_pass_over_a_nan(run: Run, first: str, second: str) -> None:
+    """As C's fmin and fmax: the other number, on whichever side the NaN is."""
+    for a, b in ((1.5, -2.25), (math.nan, 1.5), (1.5, math.nan), (math.nan, math.nan), (math.inf, math.nan)):
+        out = np.zeros(6)
+        x, y = np.array([a], first), np.array([b], second)
+        run(extremes, f"float64[::1], {first}[::1], {second}[::1]", 1, 1, out, x, y, options=NUMBA)
+        low, high = np.fmin(x, y)[0], np.fmax(x, y)[0]
+        np.testing.assert_array_equal(out, [low, high, low, high, np.fmax(high, 2), 3.0])
+    out = np.zeros(6)
+    zeros = (np.array([0.0], first), np.array([-0.0], second))
+    run(extremes, f"float64[::1], {first}[::1], {second}[::1]", 1, 1, out, *zeros, options=NUMBA)
+    assert list(np.signbit(out[:4])) == [True, False, True, False]
 
 
 def test_a_float_division_by_zero_is_an_error_under_debug(run: Run) -> None:

@@ -33,7 +33,7 @@ ALIKE = {
     },
 }  # fmt: skip
 #: Those that LLVM has itself.
-EXACT = {"sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fma"}
+EXACT = {"sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fma", "fmin", "fmax"}
 #: No function of Python's or NumPy's.
 UNSPELLED = {"exp10"}
 

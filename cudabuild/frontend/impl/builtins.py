@@ -51,7 +51,7 @@ def max_(context: Context, *values: Operand) -> Operand:
 
 
 def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
-    """Python's min and max: the first of equals, and with a NaN whatever the comparisons say."""
+    """Python's min and max: the first of equals, and with a NaN whatever the comparisons say; or C's fmin and fmax."""
     if len(values) == 1:
         elements = context.elements(values[0])
         if elements is None:
@@ -79,14 +79,24 @@ def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
         a, b = context.cast(result, kind), context.cast(value, kind)
         if complex_numbers.is_complex(a):
             complex_numbers.compare(context, "<" if op == "min" else ">", b, a)  # which refuses it
-        if is_const(a) and is_const(b):
-            result = context.const((builtins.min if op == "min" else builtins.max)(const_of(a), const_of(b)), kind)
-        elif isinstance(kind, Integer):
-            result = context.emit(op, kind, a, b)
-        else:
-            better = context.emit("cmp", bool_, b, a, predicate="lt" if op == "min" else "gt")
-            result = context.emit("select", kind, better, b, a)
+        result = _better(context, op, kind, a, b)
     return result
+
+
+def _better(context: Context, op: str, kind: Scalar, a: Value, b: Value) -> Value:
+    """The smaller or larger of two numbers of one type."""
+    if isinstance(kind, Integer) and not (is_const(a) and is_const(b)):
+        return context.emit(op, kind, a, b)
+    function = context.table.float_extreme(op, kind) if isinstance(kind, Float) else None
+    if is_const(a) and is_const(b):
+        numbers = [const_of(a), const_of(b)]
+        if function is not None:  # the other one of a NaN
+            numbers = [number for number in numbers if number == number] or numbers
+        return context.const((builtins.min if op == "min" else builtins.max)(numbers), kind)
+    if function is not None:
+        return context.emit("math", kind, a, b, function=function)
+    better = context.emit("cmp", bool_, b, a, predicate="lt" if op == "min" else "gt")
+    return context.emit("select", kind, better, b, a)
 
 
 @python_function(builtins.round)
