@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cudabuild.backend.dialects import Access
 from cudabuild.backend.faults import checked_access, checked_view
 from cudabuild.backend.text import Operand, int_literal
+from cudabuild.ir.extents import is_of_row
 from cudabuild.types import Array, Boolean, BrainFloat, CharSeq, Complex, Float, Integer, Record
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cudabuild.backend.emit import FunctionEmitter
     from cudabuild.ir.ir import Instr, Value
 
-__all__ = ["ROWS", "Parts", "byte_strides", "step"]
+__all__ = ["ROWS", "Parts", "byte_strides", "step", "within_row"]
 
 
 class Parts:
@@ -229,7 +230,8 @@ def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
         offset = _plus(e, offset, _times(e, first, stride))
         if letter == "s":
             steps.append(_times(e, e.integer(next(operands), 64), stride))
-            shape.append(replace(e.integer(next(operands), e.index_bits), nneg=True))
+            length = replace(e.integer(next(operands), e.index_bits), nneg=True)
+            shape.append(within_row(e, instr.operands[0], base.shape[axis], length))
     if ok is not None:  # of a row that is not there, nothing is: every later access tells too, and touches nothing
         shape = [e.text.emit(n.type, f"select {ok.typed}, {n.typed}, {n.type} 0", nneg=True) for n in shape]
     pointer = step(e, base.pointer, "i8", offset)
@@ -238,6 +240,14 @@ def _view(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
         spare = e.dialect.spare(e, result.space, result.dtype.size)
         pointer = e.text.emit(pointer.type, f"select {ok.typed}, {pointer.typed}, {spare.typed}")
     return [pointer, *shape, *(steps if result.layout == "A" else ())]
+
+
+def within_row(e: FunctionEmitter, base: Value, extent: Operand, length: Operand) -> Operand:
+    """The length of a slice of ``base``; 0 where that is a row that is not there, which has an ``extent`` of 0."""
+    if "bounds" not in e.dialect.checks or not is_of_row(base):
+        return length
+    empty = e.text.emit("i1", f"icmp eq {extent.typed}, 0")
+    return e.text.emit(length.type, f"select {empty.typed}, {length.type} 0, {length.typed}", nneg=True)
 
 
 def _view_indices(base: Parts, instr: Instr) -> list[tuple[int, Value, Operand]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from cudabuild.backend.memory import Parts, byte_strides, step
+from cudabuild.backend.memory import Parts, byte_strides, step, within_row
 from cudabuild.backend.text import Operand, int_literal
 from cudabuild.types import Array, Float, Integer, Scalar
 
@@ -34,7 +34,10 @@ def _field(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
 def _reshape(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
     base = Parts(e, instr.operands[0])
     # An extent that does not fit the variant's width stays wide until it is passed on.
-    return [base.pointer, *(e.scalar(extent) for extent in instr.operands[1:])]
+    extents = [e.scalar(extent) for extent in instr.operands[1:]]
+    for have in base.shape:
+        extents = [within_row(e, instr.operands[0], have, extent) for extent in extents]
+    return [base.pointer, *extents]
 
 
 def _transpose(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array
 
-__all__ = ["extent_origin"]
+__all__ = ["extent_origin", "is_of_row"]
 
 
 def extent_origin(array: Value, axis: int, *, rows: bool = True) -> tuple[Value, int] | int | Value:
@@ -25,7 +25,7 @@ def extent_origin(array: Value, axis: int, *, rows: bool = True) -> tuple[Value,
     while isinstance(array, Instr):
         if array.op in ("shared", "local", "constant"):
             return int(array.attrs["shape"][axis])
-        if array.op in ("reshape", "array_at"):
+        if array.op == "array_at" or (array.op == "reshape" and (rows or not is_of_row(array))):
             return array.operands[1 + axis]
         if array.op == "field":
             base = array.operands[0].type
@@ -36,7 +36,7 @@ def extent_origin(array: Value, axis: int, *, rows: bool = True) -> tuple[Value,
             axis = array.attrs["order"][axis]
             if axis < 0:
                 return 1
-        elif array.op == "view" and (rows or "i" not in array.attrs["axes"]):
+        elif array.op == "view" and (rows or not is_of_row(array)):
             found = _of_view(array, axis)
             if not isinstance(found, int):
                 return found
@@ -45,6 +45,15 @@ def extent_origin(array: Value, axis: int, *, rows: bool = True) -> tuple[Value,
             break
         array = array.operands[0]
     return array, axis
+
+
+def is_of_row(array: Value) -> bool:
+    """Whether the array is made of a view that indexes an axis: it may be of a row that is not there."""
+    while isinstance(array, Instr) and array.op in ("view", "field", "transpose", "reshape"):
+        if array.op == "view" and "i" in array.attrs["axes"]:
+            return True
+        array = array.operands[0]
+    return False
 
 
 def _of_view(view: Instr, axis: int) -> int | Value:

@@ -337,3 +337,39 @@ def test_a_shape_that_does_not_fit_holds_no_elements(run: Run) -> None:
         run(function, "float32[::1], int, float64[::1]", 1, 1, x, n, out)
         assert out[0] == 0
         np.testing.assert_array_equal(x, numbers(size))
+
+
+def test_a_reshaped_row_that_is_not_there_is_touched_nowhere(run: Run) -> None:
+    def kernel(m: Any, i: int) -> None:
+        again = m[i].reshape(2, -1)
+        for row in again:
+            for k in range(row.shape[0]):
+                row[k] = 5
+        again[1, 0] = 6
+
+    for array in (numbers(3, 4), np.zeros((0, 4), "f4")):
+        before = array.copy()
+        with pytest.raises(IndexError):
+            run(kernel, "float32[:, ::1], int", 1, 1, array, 3, options=DEBUG)
+        np.testing.assert_array_equal(array, before)
+
+
+def part_of(row: Any) -> Any:
+    return row[1:3]
+
+
+def test_a_slice_of_a_row_that_is_not_there_is_touched_nowhere(run: Run) -> None:
+    def kernel(m: Any, i: int) -> None:
+        row = m[i]
+        part = row[1:3]
+        part[0] = 5
+        for k in range(part.shape[0]):
+            part[k] = 6
+        part_of(m[i])[1] = 7
+        row[::2].fill(8)
+
+    for array in (numbers(3, 4), np.zeros((0, 4), "f4")):
+        before = array.copy()
+        with pytest.raises(IndexError):
+            run(kernel, "float32[:, ::1], int", 1, 1, array, 3, options=DEBUG)
+        np.testing.assert_array_equal(array, before)

@@ -216,7 +216,7 @@ def _check_size(context: Context, size: Operand, count: Operand, extents: Sequen
 
 
 def _emptied(context: Context, bad: Value | None, extents: Sequence[Value]) -> list[Value]:
-    """The extents, or zeros where a view went wrong: what was told already must not be done, and no element is there."""
+    """The extents, or zeros where a view went wrong: what was told already must not be done, and nothing is there."""
     if bad is None:
         return list(extents)
     return [context.emit("select", weak_int, bad, context.weak(0), extent) for extent in extents]
