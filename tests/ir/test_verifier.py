@@ -69,7 +69,7 @@ HEAD = "kernel f(n: int, r: int32, a: float32, c: bool, x: float32[::1], m: uint
         ("%v: float32[:, :] = transpose %x order=(0,0)", "transpose at None: (0, 0) of float32[::1] to float32[:, :]"),
         ("%v: float32[::1] = transpose %x order=(-1,)", "transpose at None: (-1,) of float32[::1] to float32[::1]"),
         ("%v: int = address %n", "address at None: of [int] to int"),
-        ("%v: datetime64[D] = retype %a", "retype at None: of [float32] to datetime64[D]"),
+        ("%v: datetime64[D] = retype %a", "retype at None: of float32 to datetime64[D]"),
         ("%v: int32 = vote %m, %c mode=all", "vote at None: all to int32"),
         ("%v: bool = vote %n, %c mode=all", "vote at None: all of [int, bool]"),
         ("%v: int = popc %n", "popc at None: of int to int"),
