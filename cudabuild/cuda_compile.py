@@ -40,7 +40,7 @@ _OUTPUTS = ("ptx", "ltoir")
 
 def compile(
     pyfunc: Any, sig: Any, debug: bool | None = None, lineinfo: bool = False, device: bool = True,
-    fastmath: Any = False, cc: tuple[int, int] | None = None, opt: Any = None, abi: str = "c",
+    fastmath: Any = False, cc: tuple[Any, ...] | None = None, opt: Any = None, abi: str = "c",
     abi_info: dict[str, Any] | None = None, output: str = "ptx", forceinline: bool = False, launch_bounds: Any = None,
 ) -> tuple[str, Type]:  # fmt: skip
     """Compiles a function for one target.
@@ -50,7 +50,7 @@ def compile(
         sig: its argument types: a tuple, a signature that may say what it returns, or the text of one.
         debug, lineinfo, fastmath, opt, launch_bounds: as for ``cuda.jit``.
         device: False for a kernel.
-        cc: the compute capability; (7, 5) by default.
+        cc: the compute capability, (7, 5) by default; ``(9, 0, "a")`` for what only that architecture has.
         abi: ``"c"``, or ``"numba"``, which a kernel has.
         abi_info: ``{"abi_name": name}`` exports a C function under another name.
         output: ``"ptx"``.
@@ -82,7 +82,7 @@ def compile(
 
 def compile_ptx(
     pyfunc: Any, sig: Any, debug: bool | None = None, lineinfo: bool = False, device: bool = False,
-    fastmath: Any = False, cc: tuple[int, int] | None = None, opt: Any = None, abi: str = "numba",
+    fastmath: Any = False, cc: tuple[Any, ...] | None = None, opt: Any = None, abi: str = "numba",
     abi_info: dict[str, Any] | None = None, forceinline: bool = False, launch_bounds: Any = None,
 ) -> tuple[str, Type]:  # fmt: skip
     """:func:`compile` with a kernel as the default."""
@@ -139,8 +139,9 @@ def _of_kernel(function: FunctionType, signature: Signature, definition: KernelD
     return tuple(signature)
 
 
-def _ptx_target(cc: tuple[int, int]) -> Target:
-    return parse_target(f"compute_{cc[0]}{cc[1]}")
+def _ptx_target(cc: tuple[Any, ...]) -> Target:
+    suffix = cc[2] if len(cc) > 2 else ""
+    return parse_target(f"compute_{cc[0]}{cc[1]}{suffix}")
 
 
 def _current_cc() -> tuple[int, int]:

@@ -152,6 +152,9 @@ def options_of(given: dict[str, Any]) -> tuple[Options, int | None]:
     values["debug"] = bool(given.get("debug"))
     values["opt"] = _opt_level(given.get("opt"), values["debug"])
     values["fastmath"] = _fastmath(given.get("fastmath", False))
+    bounds = values.get("launch_bounds")
+    if isinstance(bounds, tuple) and len(bounds) > 3:
+        raise SettingError(f"Got {len(bounds)} launch bounds: expected at most 3, threads, blocks and cluster size")
     for name, value in values.items():
         check_option(name, value)
     _warn_of_conflicts(given, values)
@@ -188,7 +191,7 @@ def _carveout(value: Any) -> int | None:
         return value
     error = ValueError if isinstance(value, (str, int)) and not isinstance(value, bool) else TypeError
     raise error(
-        f"bad value of the option shared_memory_carveout of cuda.jit\n  found:    {value!r}\n"
+        f"Invalid carveout value: bad value of the option shared_memory_carveout of cuda.jit\n  found:    {value!r}\n"
         "  expected: 'default', 'MaxL1', 'MaxShared', or a percentage: it must be between -1 and 100"
     )
 
@@ -196,7 +199,7 @@ def _carveout(value: Any) -> int | None:
 def _warn_of_conflicts(given: dict[str, Any], values: dict[str, Any]) -> None:
     if values["debug"] and values["opt"]:
         warnings.warn(
-            NumbaInvalidConfigWarning("debug=True with opt=True: lines may be moved or merged; set opt=False"),
+            NumbaInvalidConfigWarning("debug=True with opt=True is not supported by CUDA: set opt=False"),
             stacklevel=4,
         )
     if values["debug"] and given.get("lineinfo"):

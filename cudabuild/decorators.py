@@ -182,7 +182,7 @@ def _is_legal(name: str, value: Any) -> bool:
     if name == "launch_bounds":
         if isinstance(value, tuple):
             return (
-                1 <= len(value) <= 2 and _is_number(value[0], 1, 1024) and all(_is_number(n, 1, 32) for n in value[1:])
+                1 <= len(value) <= 3 and _is_number(value[0], 1, 1024) and all(_is_number(n, 1, 32) for n in value[1:])
             )
         return value is None or _is_number(value, 1, 1024)
     raise AssertionError(f"no check of the option {name}")

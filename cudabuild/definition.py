@@ -61,9 +61,10 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "launch_bounds",
         None,
-        "int, (int,) or (int, int), or None",
+        "int, a tuple of one to three, or None",
         False,
-        "the most threads per block, and optionally the fewest resident blocks per multiprocessor",
+        "the most threads per block, and optionally the fewest resident blocks per multiprocessor, and the most blocks "
+        "per cluster",
     ),
 )
 

@@ -159,7 +159,8 @@ OPTIONS = [
     ({"fastmath": {"fast"}}, "fastmath", True), ({"fastmath": {"contract", "nnan"}}, "fastmath", False),
     ({"fastmath": {"nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc"}}, "fastmath", True),
     ({"fastmath": False}, "fastmath", False), ({"max_registers": 32}, "max_registers", 32),
-    ({"launch_bounds": (256, 2)}, "launch_bounds", (256, 2)), ({"launch_bounds": 128}, "launch_bounds", 128),
+    ({"launch_bounds": (256, 2)}, "launch_bounds", (256, 2)),
+    ({"launch_bounds": (256, 2, 4)}, "launch_bounds", (256, 2, 4)), ({"launch_bounds": 128}, "launch_bounds", 128),
     ({"debug": True, "opt": False}, "debug", True), ({"debug": None}, "debug", False),
     ({"nopython": True}, "literals", "numba"), ({"forceinline": True}, "opt", 3),
 ]  # fmt: skip
@@ -185,13 +186,26 @@ def test_shared_memory_carveout(value: Any, percent: int) -> None:
         ({"fastmat": True}, SettingError, "unknown option of cuda.jit\n  found:    fastmat=True"),
         ({"fastmath": {"fest"}}, SettingError, "bad value of the option fastmath of cuda.jit\n  found:    fest"),
         ({"opt": 9}, SettingError, "bad value of the kernel option opt\n  found:    9"),
+        ({"launch_bounds": (1, 2, 3, 4)}, SettingError, "Got 4 launch bounds: expected at most 3"),
         ({"max_registers": 3}, SettingError, "bad value of the kernel option max_registers"),
         ({"boundscheck": True}, NotImplementedError, "bounds checking is not supported for CUDA"),
         ({"argtypes": ()}, SettingError, "cuda.jit no longer takes argtypes="),
         ({"link": ["f.cu"]}, UnsupportedError, "link=: files of foreign code are not linked"),
-        ({"shared_memory_carveout": 101}, ValueError, "bad value of the option shared_memory_carveout"),
-        ({"shared_memory_carveout": "most"}, ValueError, "bad value of the option shared_memory_carveout"),
-        ({"shared_memory_carveout": 1.5}, TypeError, "bad value of the option shared_memory_carveout"),
+        (
+            {"shared_memory_carveout": 101},
+            ValueError,
+            "Invalid carveout value: bad value of the option",
+        ),
+        (
+            {"shared_memory_carveout": "most"},
+            ValueError,
+            "Invalid carveout value: bad value of the option",
+        ),
+        (
+            {"shared_memory_carveout": 1.5},
+            TypeError,
+            "Invalid carveout value: bad value of the option",
+        ),
     ],
 )
 def test_options_that_cannot_be(given: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -284,3 +298,10 @@ def test_an_int_wraps_where_there_is_one_signature() -> None:
 def test_a_negative_number_of_threads() -> None:
     with pytest.raises(ValueError, match="Can't create ForAll with negative task count: -1"):
         cuda.jit(fill).forall(-1)
+
+
+def test_a_block_is_not_larger_than_the_launch_bounds() -> None:
+    kernel = cuda.jit(launch_bounds=64)(fill)
+    with pytest.raises(ValueError, match="a block larger than the launch bounds\n  found:    128 threads"):
+        kernel[1, (32, 4)]
+    kernel[1, 64](np.zeros(3), 1.0)

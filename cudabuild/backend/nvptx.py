@@ -318,9 +318,10 @@ def _bounds(emitter: FunctionEmitter) -> str:
     bounds, registers = emitter.options["launch_bounds"], emitter.options["max_registers"]
     text = ""
     if bounds is not None:
-        threads, *blocks = (bounds,) if isinstance(bounds, int) else bounds
-        text += f' "nvvm.maxntid"="{threads}"'
-        text += f' "nvvm.minctasm"="{blocks[0]}"' if blocks else ""
+        numbers = (bounds,) if isinstance(bounds, int) else bounds
+        # LLVM leaves the last out of the PTX of targets that have no clusters.
+        for name, number in zip(("maxntid", "minctasm", "maxclusterrank"), numbers, strict=False):
+            text += f' "nvvm.{name}"="{number}"'
     if registers is not None:
         text += f' "nvvm.maxnreg"="{registers}"'
     return text

@@ -8,11 +8,11 @@
     states = create_xoroshiro128p_states(threads, seed=1)     # on the host
     x = xoroshiro128p_uniform_float32(states, cuda.grid(1))   # in a kernel
 
-States are the rows of a ``uint64[:, ::1]`` of two columns. Each lies 2⁶⁴ steps after the one before, so that no two
-sequences meet. The generator is Blackman's and Vigna's (2016, constants 55, 14, 36), seeded by SplitMix64; the uniform
-numbers have 53 random bits, the normal ones are Box and Muller's cosine half. What numba-cuda does is kept where it is
-odd, too: both words of the first state are the same number, and the normal float64 is made of two uniform float32, the
-logarithm in float32.
+States are records of two uint64, ``s0`` and ``s1``: ``xoroshiro128p_type`` in signatures. Each lies 2⁶⁴ steps after
+the one before, so that no two sequences meet. The generator is Blackman's and Vigna's (2016, constants 55, 14, 36),
+seeded by SplitMix64; the uniform numbers have 53 random bits, the normal ones are Box and Muller's cosine half. What
+numba-cuda does is kept where it is odd, too: both words of the first state are the same number, and the normal
+float64 is made of two uniform float32, the logarithm in float32.
 
 The functions of ``states`` and ``index`` are written in the kernel language and run in kernels; ``create_…`` and
 ``init_xoroshiro128p_states`` are called on the host.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from cudabuild.types import float32, float64, uint64
+from cudabuild.types import Member, Record, as_dtype, float32, float64, uint64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,13 @@ __all__ = [
     "xoroshiro128p_next",
     "xoroshiro128p_normal_float32",
     "xoroshiro128p_normal_float64",
+    "xoroshiro128p_type",
     "xoroshiro128p_uniform_float32",
     "xoroshiro128p_uniform_float64",
 ]
+
+#: A state, as the element of an array of them.
+xoroshiro128p_type = Record([Member("s0", uint64, 0), Member("s1", uint64, 8)], 16)
 
 # The polynomial by which the generator jumps 2⁶⁴ steps ahead, lowest power first.
 _JUMP_LOW = 0xBEAC0467EBA5FACB
@@ -51,17 +55,17 @@ def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
     z = (z ^ (z >> 30)) * uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> 27)) * uint64(0x94D049BB133111EB)
     z = z ^ (z >> 31)
-    states[index, 0] = z
-    states[index, 1] = z
+    states[index]["s0"] = z
+    states[index]["s1"] = z
 
 
 def xoroshiro128p_next(states: Any, index: Any) -> Any:
     """The next random uint64; advances ``states[index]``."""
-    low = states[index, 0]
-    high = states[index, 1]
+    low = states[index]["s0"]
+    high = states[index]["s1"]
     mixed = low ^ high
-    states[index, 0] = ((low << 55) | (low >> 9)) ^ mixed ^ (mixed << 14)
-    states[index, 1] = (mixed << 36) | (mixed >> 28)
+    states[index]["s0"] = ((low << 55) | (low >> 9)) ^ mixed ^ (mixed << 14)
+    states[index]["s1"] = (mixed << 36) | (mixed >> 28)
     return low + high
 
 
@@ -72,11 +76,11 @@ def xoroshiro128p_jump(states: Any, index: Any) -> None:
     for step in range(128):
         word = uint64(_JUMP_LOW) if step < 64 else uint64(_JUMP_HIGH)
         if (word >> (step % 64)) & 1:
-            low ^= states[index, 0]
-            high ^= states[index, 1]
+            low ^= states[index]["s0"]
+            high ^= states[index]["s1"]
         xoroshiro128p_next(states, index)
-    states[index, 0] = low
-    states[index, 1] = high
+    states[index]["s0"] = low
+    states[index]["s1"] = high
 
 
 def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
@@ -101,6 +105,12 @@ def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
     radius = xoroshiro128p_uniform_float32(states, index)
     angle = xoroshiro128p_uniform_float32(states, index)
     return math.sqrt(float64(-2.0) * math.log(radius)) * math.cos(float64(6.283185307179586) * angle)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "xoroshiro128p_dtype":  # needs NumPy
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return as_dtype(xoroshiro128p_type)
 
 
 # on the host
@@ -133,12 +143,13 @@ def _make_states(n: int, seed: int, subsequence_start: int) -> Any:
     """
     import numpy
 
-    states = numpy.zeros((max(n, 0), 2), numpy.uint64)
+    made = numpy.zeros(max(n, 0), as_dtype(xoroshiro128p_type))
     if n < 1:
-        return states
+        return made
+    states = made.view(numpy.uint64).reshape(n, 2)
     images = _basis(numpy)
     with numpy.errstate(over="ignore"):
-        init_xoroshiro128p_state(states, 0, numpy.uint64(seed & 0xFFFFFFFFFFFFFFFF))
+        init_xoroshiro128p_state(made, 0, numpy.uint64(seed & 0xFFFFFFFFFFFFFFFF))
         images = _jump_all(numpy, images)
     power, left = images, int(subsequence_start)
     while left > 0:
@@ -152,7 +163,7 @@ def _make_states(n: int, seed: int, subsequence_start: int) -> Any:
         states[count : count + more] = _apply(numpy, images, states[:more])
         images = _apply(numpy, images, images)
         count += more
-    return states
+    return made
 
 
 def _basis(numpy: Any) -> Any:
@@ -167,7 +178,7 @@ def _basis(numpy: Any) -> Any:
 def _jump_all(numpy: Any, states: Any) -> Any:
     """Every row 2⁶⁴ steps further; the functions above take a slice as an index as well."""
     jumped = states.copy()
-    xoroshiro128p_jump(jumped, slice(None))
+    xoroshiro128p_jump(jumped.view(as_dtype(xoroshiro128p_type))[:, 0], slice(None))
     return jumped
 
 

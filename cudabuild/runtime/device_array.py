@@ -145,6 +145,18 @@ class DeviceArray:
         """The address of the first element, as a ``ctypes.c_void_p``."""
         return self.gpu_data.device_ctypes_pointer
 
+    @property
+    def flags(self) -> dict[str, bool]:
+        """Whether the elements lie in C order and in Fortran order, by NumPy's names of these flags."""
+        return {"C_CONTIGUOUS": self.c, "F_CONTIGUOUS": self.f}
+
+    @property
+    def _numba_type_(self) -> Any:
+        """Its type as an argument of a kernel."""
+        from cudabuild.runtime.arguments import read_argument
+
+        return read_argument(self).type
+
     def is_c_contiguous(self) -> bool:
         return self.c
 

@@ -147,6 +147,13 @@ class Dispatcher:
             configuration = parse_configuration(key)
         except LaunchError as error:
             raise type(error)(f"{self.__qualname__}: {error}") from None
+        bound = self._most_threads()
+        x, y, z = configuration.block
+        if bound is not None and x * y * z > bound:
+            raise ConfigurationError(
+                f"{self.__qualname__}: a block larger than the launch bounds\n  found:    {x * y * z} threads\n"
+                f"  expected: at most {bound}: launch_bounds={self.definition.options['launch_bounds']!r}"
+            )
         # Only numbers are remembered: a key with a stream object would keep the stream alive.
         exact = (configuration.grid, configuration.block, configuration.stream, configuration.shared)
         owner, configuration.stream_owner = configuration.stream_owner, None
@@ -182,9 +189,14 @@ class Dispatcher:
         return self[-(-count // threads) if threads > 0 else 1, threads, stream, sharedmem]
 
     def _default_threads(self) -> int:
-        bounds = self.definition.options["launch_bounds"]
-        most = bounds[0] if isinstance(bounds, tuple) else bounds
+        most = self._most_threads()
         return min(_THREADS, most) if most else _THREADS
+
+    def _most_threads(self) -> int | None:
+        """The threads per block that the kernel is bounded by."""
+        bounds = self.definition.options["launch_bounds"]
+        most: int | None = bounds[0] if isinstance(bounds, tuple) else bounds
+        return most
 
     # launching
 

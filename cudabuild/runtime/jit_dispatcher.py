@@ -233,7 +233,7 @@ class JitDispatcher(Dispatcher):
             RuntimeError: it has one already.
         """
         if self.specialized or self.definition.spec is not None:
-            raise RuntimeError(f"{self.__qualname__}: dispatcher already specialized")
+            raise RuntimeError(f"Dispatcher already specialized: {self.__qualname__} has its one signature")
         if len(args) != len(parameter_names(self.py_func, len(args))):
             self._refuse_count(args)
         types = tuple(

@@ -29,7 +29,8 @@ TOGETHER = {
     "shared.array", "local.array",
 }  # fmt: skip
 
-_RANDOM = [name for name in random.__all__ if name not in ("create_xoroshiro128p_states", "init_xoroshiro128p_states")]
+_ON_THE_HOST = ("create_xoroshiro128p_states", "init_xoroshiro128p_states", "xoroshiro128p_type")
+_RANDOM = [name for name in random.__all__ if name not in _ON_THE_HOST]
 
 
 def kernel_names() -> list[str]:

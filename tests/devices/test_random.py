@@ -14,10 +14,12 @@ from cudabuild.cuda.random import (
     create_xoroshiro128p_states,
     init_xoroshiro128p_state,
     init_xoroshiro128p_states,
+    xoroshiro128p_dtype,
     xoroshiro128p_jump,
     xoroshiro128p_next,
     xoroshiro128p_normal_float32,
     xoroshiro128p_normal_float64,
+    xoroshiro128p_type,
     xoroshiro128p_uniform_float32,
     xoroshiro128p_uniform_float64,
 )
@@ -72,7 +74,8 @@ def draw(states, u32, u64, n32, n64, raw):
             n64[i, k] = xoroshiro128p_normal_float64(states, i)
 
 
-DRAW = "uint64[:, ::1], float32[:, ::1], float64[:, ::1], float32[:, ::1], float64[:, ::1], uint64[:, ::1]"
+STATES = "Record(s0: uint64 at 0, s1: uint64 at 8; 16)[::1]"
+DRAW = f"{STATES}, float32[:, ::1], float64[:, ::1], float32[:, ::1], float64[:, ::1], uint64[:, ::1]"
 
 
 def test_numbers(run: Any) -> None:
@@ -106,7 +109,7 @@ def test_numbers_of_numba(run: Any) -> None:
     out = [np.zeros((64, 50), dtype) for dtype in (np.float32, np.float64, np.float32, np.float64)]
     run(
         draw_like_numba,
-        "uint64[:, ::1], float32[:, ::1], float64[:, ::1], float32[:, ::1], float64[:, ::1]",
+        f"{STATES}, float32[:, ::1], float64[:, ::1], float32[:, ::1], float64[:, ::1]",
         2,
         32,
         states,
@@ -135,8 +138,8 @@ def seed_and_jump(states, seed):
 
 
 def test_states_can_be_made_in_a_kernel(run: Any) -> None:
-    states = np.zeros((8, 2), np.uint64)
-    run(seed_and_jump, "uint64[:, ::1], uint64", 1, 8, states, np.uint64(99))
+    states = np.zeros(8, xoroshiro128p_dtype)
+    run(seed_and_jump, f"{STATES}, uint64", 1, 8, states, np.uint64(99))
     np.testing.assert_array_equal(states, create_states(8, 99))
 
 
@@ -151,7 +154,7 @@ def odd_ones_start_anew(states, seed, raw):
 
 def test_some_threads_draw_and_some_start_anew(run: Any) -> None:
     states, raw = create_states(12, 5), np.zeros(12, np.uint64)
-    run(odd_ones_start_anew, "uint64[:, ::1], uint64, uint64[::1]", 2, 6, states, np.uint64(99), raw)
+    run(odd_ones_start_anew, f"{STATES}, uint64, uint64[::1]", 2, 6, states, np.uint64(99), raw)
     for i in range(12):
         generator = Reference(99, 1) if i % 2 else Reference(5, i)
         assert raw[i] == (generator.next() if i % 3 else 0)
@@ -179,9 +182,10 @@ def test_states_on_the_host() -> None:
             assert [int(word) for word in state] == generator.state
             generator.jump()
     many = create_states(1000, 7)
-    assert len(np.unique(many[:, 0])) == 1000
+    assert len(np.unique(many["s0"])) == 1000
     np.testing.assert_array_equal(create_states(10, 7, 990), many[990:])
-    states = cuda.device_array((4, 2), np.uint64)
+    states = cuda.device_array(4, xoroshiro128p_dtype)
     init_xoroshiro128p_states(states, 7, 2)
     np.testing.assert_array_equal(states.copy_to_host(), many[2:6])
-    assert create_states(0, 1).shape == (0, 2)
+    assert create_states(0, 1).shape == (0,)
+    assert xoroshiro128p_type.name in STATES

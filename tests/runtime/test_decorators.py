@@ -86,7 +86,7 @@ class TestKernel:
              "bad value of the kernel option max_registers\n  found:    8\n  expected: int 16..255 or None"),
             ({"launch_bounds": (0,)},
              "bad value of the kernel option launch_bounds\n  found:    (0,)\n"
-             "  expected: int, (int,) or (int, int), or None"),
+             "  expected: int, a tuple of one to three, or None"),
             ({"T": ()}, "unknown kernel option\n  found:    T=()"),
         ],
     )  # fmt: skip
