@@ -140,8 +140,9 @@ def _of_kernel(function: FunctionType, signature: Signature, definition: KernelD
 
 
 def _ptx_target(cc: tuple[Any, ...]) -> Target:
-    suffix = cc[2] if len(cc) > 2 else ""
-    return parse_target(f"compute_{cc[0]}{cc[1]}{suffix}")
+    if len(cc) > 2:  # what only this architecture has: PTX for its own assembler
+        return parse_target(f"sm_{cc[0]}{cc[1]}{cc[2]}")
+    return parse_target(f"compute_{cc[0]}{cc[1]}")
 
 
 def _current_cc() -> tuple[int, int]:
