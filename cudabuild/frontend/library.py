@@ -88,22 +88,22 @@ def mantissa_and_exponent(x: Any) -> Any:
 
 def maximum(x1: Any, x2: Any) -> Any:
     """The larger, or a NaN among the two."""
-    return x1 if np.greater_equal(x1, x2) or x1 != x1 else x2
+    return x1 if x1 >= x2 or x1 != x1 else x2
 
 
 def minimum(x1: Any, x2: Any) -> Any:
     """The smaller, or a NaN among the two."""
-    return x1 if np.less_equal(x1, x2) or x1 != x1 else x2
+    return x1 if x1 <= x2 or x1 != x1 else x2
 
 
 def maximum_of_numbers(x1: Any, x2: Any) -> Any:
     """The larger; the other one of a NaN."""
-    return x1 if np.greater_equal(x1, x2) or x2 != x2 else x2
+    return x1 if x1 >= x2 or x2 != x2 else x2
 
 
 def minimum_of_numbers(x1: Any, x2: Any) -> Any:
     """The smaller; the other one of a NaN."""
-    return x1 if np.less_equal(x1, x2) or x2 != x2 else x2
+    return x1 if x1 <= x2 or x2 != x2 else x2
 
 
 def square(x: Any) -> Any:

@@ -20,18 +20,7 @@ from cudabuild.frontend.operands import MethodOperand, Operand, const_of, descri
 from cudabuild.ir.ir import Value
 from cudabuild.types import Boolean, Complex, Float, Integer, Scalar, bool_, int32
 
-__all__ = [
-    "binary",
-    "call_method",
-    "compare",
-    "conjugate",
-    "is_complex",
-    "make",
-    "negate",
-    "number_attribute",
-    "order",
-    "power",
-]
+__all__ = ["binary", "call_method", "compare", "conjugate", "is_complex", "make", "negate", "number_attribute", "power"]
 
 _OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 #: Constant exponents up to this become multiplications.
@@ -186,26 +175,6 @@ def compare(context: Context, operator: str, a: Value, b: Value) -> Value:
     pairs = ((real, other), (zero if imag is None else imag, zero if turn is None else turn))
     first, second = (context.emit("cmp", bool_, x, y, predicate=predicate) for x, y in pairs)
     return context.emit(join, bool_, first, second)
-
-
-def order(context: Context, operator: str, a: Value, b: Value) -> Value:
-    """NumPy's order of complex numbers: by the real parts, then by the imaginary ones; false with a NaN among them."""
-    assert isinstance(a.type, Scalar)
-    assert isinstance(b.type, Scalar)
-    kind = context.table.arithmetic(a.type, b.type)
-    assert isinstance(kind, Complex)
-    zero = context.const(0.0, kind.part)
-    (real, imag), (other, turn) = _parts(context, a, kind.part), _parts(context, b, kind.part)
-    imag, turn = zero if imag is None else imag, zero if turn is None else turn
-    predicate = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[operator]
-
-    def compare_floats(predicate: str, x: Value, y: Value) -> Value:
-        return context.emit("cmp", bool_, x, y, predicate=predicate)
-
-    numbers = context.emit("and", bool_, compare_floats("eq", imag, imag), compare_floats("eq", turn, turn))
-    before = context.emit("and", bool_, compare_floats(predicate[0] + "t", real, other), numbers)
-    within = compare_floats(predicate, imag, turn)
-    return context.emit("or", bool_, before, context.emit("and", bool_, compare_floats("eq", real, other), within))
 
 
 def _bit_count(context: Context, value: Value) -> Value:

@@ -10,11 +10,10 @@ from typing import Any
 import numpy
 
 from cudabuild.frontend.context import Context
-from cudabuild.frontend.impl import arrays, complex_numbers, operators
+from cudabuild.frontend.impl import arrays, operators
 from cudabuild.frontend.impl.builtins import abs_, int_
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import NoneOperand, Operand
-from cudabuild.ir.ir import Value
 
 __all__: list[str] = []
 
@@ -37,20 +36,12 @@ _BINARY: dict[str, tuple[str, ...]] = {
 _COMPARISONS: dict[str, tuple[str, ...]] = {
     "==": ("operator.eq", "numpy.equal"),
     "!=": ("operator.ne", "numpy.not_equal"),
-    "<": ("operator.lt",),
-    "<=": ("operator.le",),
-    ">": ("operator.gt",),
-    ">=": ("operator.ge",),
+    "<": ("operator.lt", "numpy.less"),
+    "<=": ("operator.le", "numpy.less_equal"),
+    ">": ("operator.gt", "numpy.greater"),
+    ">=": ("operator.ge", "numpy.greater_equal"),
     "is": ("operator.is_",),
     "is not": ("operator.is_not",),
-}
-
-#: NumPy orders complex numbers, Python does not.
-_ORDERINGS: dict[str, tuple[str, ...]] = {
-    "<": ("numpy.less",),
-    "<=": ("numpy.less_equal",),
-    ">": ("numpy.greater",),
-    ">=": ("numpy.greater_equal",),
 }
 
 _UNARY: dict[str, tuple[str, ...]] = {
@@ -83,15 +74,6 @@ def _comparison(symbol: str) -> Callable[..., Operand]:
     return rule
 
 
-def _ordering(symbol: str) -> Callable[..., Operand]:
-    def rule(context: Context, a: Operand, b: Operand) -> Operand:
-        if isinstance(a, Value) and isinstance(b, Value) and complex_numbers.is_complex(a, b):
-            return complex_numbers.order(context, symbol, context.scalar(a, "x1", 1), context.scalar(b, "x2", 2))
-        return operators.compare(context, symbol, a, b)
-
-    return rule
-
-
 def _unary(symbol: str) -> Callable[..., Operand]:
     def rule(context: Context, a: Operand) -> Operand:
         return operators.unary(context, symbol, a)
@@ -101,7 +83,6 @@ def _unary(symbol: str) -> Callable[..., Operand]:
 
 _register(_BINARY, _binary)
 _register(_COMPARISONS, _comparison)
-_register(_ORDERINGS, _ordering)
 _register(_UNARY, _unary)
 
 
