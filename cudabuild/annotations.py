@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cudabuild.types import Type, parse_signature, weak_float, weak_int
+from cudabuild.types.signature import as_argument
 from cudabuild.types.type import bool_
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ def signature_from_annotations(function: Callable[..., Any]) -> Signature | None
         if kind is None:
             return None
         types.append(kind)
-    return tuple(types)
+    return tuple(map(as_argument, types))
 
 
 def _type_of(annotation: Any, namespace: dict[str, Any]) -> Type | None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from cudabuild.errors import LaunchError
 from cudabuild.host_api import choice
-from cudabuild.runtime.arguments import read_argument
+from cudabuild.runtime.arguments import dtype_of_fields, read_argument
 from cudabuild.runtime.device_array import CpuArray, DeviceArray, GpuArray, make_array
 from cudabuild.runtime.memory import frees_deferred
 
@@ -145,7 +145,8 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceArray:
     producer = interface.get("stream")
     if sync and producer is not None:
         memory.synchronize_stream(int(producer))
-    dtype = numpy.dtype(interface["typestr"])
+    fields = dtype_of_fields(interface)
+    dtype = numpy.dtype(interface["typestr"]) if fields is None else fields
     return GpuArray(
         memory, obj, read.pointer, read.shape, read.strides, dtype, readonly=read.readonly, stream=producer or 0
     )

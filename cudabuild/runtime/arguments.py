@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from cudabuild.types import Scalar, Type
 
-__all__ = ["Argument", "find_reader", "is_contiguous", "read_argument", "typestr_of"]
+__all__ = ["Argument", "dtype_of_fields", "find_reader", "is_contiguous", "read_argument", "typestr_of"]
 
 
 class Argument:
@@ -245,7 +245,7 @@ def _find_element(typestr: str, dtype: Any) -> Scalar | None:
     return find_dtype(dtype)
 
 
-def _dtype_of_fields(interface: Any) -> Any:
+def dtype_of_fields(interface: Any) -> Any:
     """The dtype that an interface spells field by field, or None."""
     descr = interface.get("descr")
     if not descr or not interface["typestr"].lstrip("|<>").startswith("V"):
@@ -271,7 +271,7 @@ def _read_interface(value: Any) -> Argument:
     strides = None if strides is None else tuple(map(int, strides))
     argument = _array(
         "interface", value, interface["typestr"], int(pointer or 0), shape, strides, bool(readonly),
-        _dtype_of_fields(interface),
+        dtype_of_fields(interface),
     )  # fmt: skip
     argument.stream = interface.get("stream")
     return argument
@@ -320,7 +320,11 @@ def _read_array(value: Any) -> Argument:
     """An array in host memory that is not NumPy's own: read through the NumPy array that shares its memory."""
     import numpy
 
-    return _read_host(numpy.asarray(value))
+    array = numpy.asarray(value)
+    dtype = getattr(value, "dtype", None)
+    if array.dtype.names and dtype is not None and dtype != array.dtype:  # the interface names the gaps between fields
+        array = array.view(dtype)
+    return _read_host(array)
 
 
 def _read_unknown(value: Any) -> Argument:

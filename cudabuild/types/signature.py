@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Variables = Mapping[str, Sequence[Type]]
 
-__all__ = ["Signature", "format_signature", "parse_signature", "parse_signatures", "plain_spec"]
+__all__ = ["Signature", "as_argument", "format_signature", "parse_signature", "parse_signatures", "plain_spec"]
 
 #: The argument types of one overload. A kernel returns nothing, so they are the whole signature.
 Signature = tuple[Type, ...]
@@ -75,7 +75,7 @@ def parse_signatures(spec: Any, variables: Variables | None = None, *, returns: 
         elif isinstance(item, tuple) and all(isinstance(part, Type) for part in item):
             found[_checked(item, returns)] = None
         elif isinstance(item, Type):
-            found[(_as_argument(item),)] = None
+            found[(as_argument(item),)] = None
         else:
             raise SignatureError(
                 repr(item),
@@ -94,7 +94,7 @@ def plain_spec(spec: Any) -> Any:
 
 
 def _checked(types: tuple[Type, ...], returns: bool) -> Signature:
-    arguments = tuple(map(_as_argument, types))
+    arguments = tuple(map(as_argument, types))
     if not isinstance(types, FunctionSignature) or types.return_type == none:
         return arguments
     if returns:
@@ -108,7 +108,7 @@ def _checked(types: tuple[Type, ...], returns: bool) -> Signature:
     )
 
 
-def _as_argument(kind: Type) -> Type:
+def as_argument(kind: Type) -> Type:
     """How a value of the type is passed: in memory, if it does not fit a register."""
     if isinstance(kind, (Record, CharSeq)):
         return Array(kind, 0, "C")
@@ -161,7 +161,7 @@ class _Parser:
             types = self._types("")
         if self._skip() < len(self.text):
             raise self._error(self.at, repr(self.text[self.at :]), "',' or the end of the signature")
-        arguments = tuple(map(_as_argument, types))
+        arguments = tuple(map(as_argument, types))
         return arguments if result == none else FunctionSignature(arguments, result)
 
     def _types(self, end: str) -> list[Type]:
@@ -335,7 +335,7 @@ class _Parser:
                 raise self._error(at, repr(count), "the number of elements")
             elements = [element] * int(count)
         self._expect(")")
-        return Tuple(map(_as_argument, elements))
+        return Tuple(map(as_argument, elements))
 
     def _named_tuple(self) -> NamedTuple:
         """``NamedTuple(Point, x: int, y: float64)``."""

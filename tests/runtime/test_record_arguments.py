@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from runtime_kit import DeviceArray, Host
 
-from cudabuild import cuda
+from cudabuild import cuda, kernel
 from cudabuild.errors import LaunchError
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.types import Array, from_dtype
@@ -133,3 +133,30 @@ class TestDeviceRecords:
         assert record["h"].copy_to_host().tolist() == [5, 6]
         with pytest.raises(ValueError, match="no field 'hh'"):
             record["hh"]
+
+    def test_kernels_take_records_on_the_device(self) -> None:
+        def k(r: Any, one: Any, dates: Any) -> None:
+            r[1].b = one.a + r[0].h[1]
+            dates[0] = dates[0] + np.timedelta64(1, "D")
+
+        array = np.zeros(2, ALIGNED)
+        array["a"], array["h"] = 3, (1, 2)
+        device = cuda.to_device(array)
+        dates = cuda.to_device(np.array(["2020-01-31"], "M8[D]"))
+        kernel(k)[1, 1](device, device[1], dates)
+        assert device.copy_to_host()["b"].tolist() == [0, 5]
+        assert dates.copy_to_host().astype(str).tolist() == ["2020-02-01"]
+        assert device[1]["b"] == 5
+
+    def test_annotations_and_templates_name_records(self) -> None:
+        def k(r: Annotated[Any, KIND[::1]], one: Annotated[Any, KIND]) -> None:
+            r[0].a = one.a + 1
+
+        made = kernel(k)
+        assert made.signatures == [(KIND[::1], Array(KIND, 0, "C"))]
+        array = np.zeros(2, ALIGNED)
+        made[1, 1](array, array[1])
+        assert array["a"].tolist() == [1, 0]
+
+
+KIND = from_dtype(ALIGNED)
