@@ -20,7 +20,7 @@ from pathlib import Path
 
 __all__ = ["main"]
 
-TESTS = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
 OPTIONS = ("-q", "-m", "gpu", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly")
 _COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed)")
 
@@ -28,7 +28,7 @@ _COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed)")
 def find_files(paths: list[str]) -> list[str]:
     """The test files below ``paths`` with tests that need a GPU, those with most tests first."""
     command = [sys.executable, "-m", "pytest", "--collect-only", *OPTIONS, "--continue-on-collection-errors", *paths]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=TESTS)
+    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=CHECKOUT)
     files = Counter(line.partition("::")[0] for line in found.stdout.splitlines() if "::" in line)
     for line in found.stdout.splitlines():
         if line.startswith("ERROR "):
@@ -40,7 +40,7 @@ def run_file(name: str, limit: float) -> tuple[str, int, str, float]:
     start = time.perf_counter()
     try:
         command = [sys.executable, "-m", "pytest", *OPTIONS, name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=TESTS, timeout=limit)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=CHECKOUT, timeout=limit)
         return name, done.returncode, done.stdout + done.stderr, time.perf_counter() - start
     except subprocess.TimeoutExpired as stopped:
         text = stopped.stdout.decode(errors="replace") if isinstance(stopped.stdout, bytes) else ""
@@ -49,7 +49,7 @@ def run_file(name: str, limit: float) -> tuple[str, int, str, float]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("paths", nargs="*", default=["."])
+    parser.add_argument("paths", nargs="*", default=["tests"])
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--limit", type=float, default=240, help="seconds for each file")
     options = parser.parse_args(arguments)
