@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.narrow_floats import fma_by_double
 from cudabuild.backend.text import Operand
-from cudabuild.types import Float, Integer
+from cudabuild.types import Float, Integer, float16
 from cudabuild.types.record import natural_alignment
 
 if TYPE_CHECKING:
@@ -267,11 +267,11 @@ class Dialect:
         if instr.op not in ("atomic", "atomic_cas"):
             return None
         element = instr.type
-        if isinstance(element, (Integer, Float)) and element.size >= 4:
+        if (isinstance(element, (Integer, Float)) and element.size >= 4) or element == float16:
             return None
         return (
             "unsupported atomic operation",
             f"atomic.{instr.attrs.get('function', 'cas')} on an array of {element.name}",
-            "an array of int32, uint32, int64, uint64, float32 or float64",
+            "an array of int32, uint32, int64, uint64, float16, float32 or float64",
             "give the array a 32-bit or 64-bit element type",
         )

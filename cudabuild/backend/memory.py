@@ -350,7 +350,7 @@ def _constant(e: FunctionEmitter, instr: Instr) -> Sequence[Operand]:
 def _float_min_max(e: FunctionEmitter, pointer: Operand, value: Operand, function: str, align: int) -> Operand:
     """``array[i] = min(array[i], value)``. A NaN value changes nothing; ``nan…`` replaces a NaN element."""
     text = e.text
-    bits = "i32" if value.type == "float" else "i64"
+    bits = {"half": "i16", "float": "i32", "double": "i64"}[value.type]
     before = text.current.label
     test, swap, done = (text.name(hint) for hint in ("atomic", "swap", "done"))
     wanted = text.emit(bits, f"bitcast {value.typed} to {bits}")

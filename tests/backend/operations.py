@@ -66,7 +66,7 @@ ALL_TYPES: tuple[Scalar, ...] = (bool_, *INTEGERS, *FLOATS)
 STORED: tuple[Scalar, ...] = tuple(
     kind for kind in (*ALL_TYPES, *COMPLEX) if kind not in (weak_int, weak_float, weak_complex)
 )
-ATOMIC_TYPES: tuple[Scalar, ...] = (int32, uint32, int64, uint64, float32, float64)
+ATOMIC_TYPES: tuple[Scalar, ...] = (int32, uint32, int64, uint64, float16, float32, float64)
 REGISTERS = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
 REGISTERS += ["laneid", "lanemask_lt"]
 
@@ -297,7 +297,7 @@ def memory_kernel(kind: Scalar) -> Function:
         k.keep(k.op("shfl", kind, mask, value, k.const(1, int32), lane, mode=mode))
     if kind in ATOMIC_TYPES:
         _atomics(k, kind, others[0], made[0], others[6], i, value)
-        for mode in ("any", "all"):
+        for mode in ("any", "all") if kind.size >= 4 else ():
             k.keep(k.op("match", uint32, k.const(0xFF, uint32), value, mode=mode))
     for layout in "CFA":
         numbers = [i] * (5 if layout == "A" else 3)

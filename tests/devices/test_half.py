@@ -515,3 +515,39 @@ def test_scalar_arguments(run):
 def test_support_is_told():
     assert cuda.is_bfloat16_supported()
     assert cuda.is_float16_supported()
+
+
+def half_atomics(x, total, extremes, turns, old):
+    i = cuda.grid(1)
+    if i < x.size:
+        cuda.atomic.add(total, 0, x[i])
+        cuda.atomic.sub(total, 1, x[i])
+        cuda.atomic.max(extremes, 0, x[i])
+        cuda.atomic.min(extremes, 1, x[i])
+        cuda.atomic.nanmax(extremes, 2, x[i])
+        cuda.atomic.nanmin(extremes, 3, x[i])
+        cuda.atomic.exch(turns, i % 3, 1.0)
+        old[i] = cuda.atomic.cas(turns, 3 + i, 0.5, x[i])
+        tile = cuda.shared.array(3, float16)
+        tile[i % 3] = 0
+        cuda.syncthreads()
+        cuda.atomic.add(tile, 1, 1)
+        cuda.syncthreads()
+        turns[3 + x.size] = tile[1]
+
+
+def test_atomics_on_float16(run):
+    x = np.arange(-20, 44, dtype=np.float16)
+    total, extremes = np.zeros(3, np.float16), np.array([0, 0, np.nan, np.nan], np.float16)
+    turns, old = np.full(3 + x.size + 1, 0.5, np.float16), np.zeros_like(x)
+    turns[10] = 2
+    signature = ", ".join(["float16[::1]"] * 5)
+    run(half_atomics, signature, 1, 64, x, total, extremes, turns, old)
+    assert total.tolist() == [x.sum(dtype=float), -x.sum(dtype=float), 0]
+    assert extremes.tolist() == [43, -20, 43, -20]
+    wanted = x.copy()
+    wanted[7] = 2
+    np.testing.assert_array_equal(turns[3:-1], wanted)
+    assert turns[:3].tolist() == [1, 1, 1]
+    assert turns[-1] == 64
+    np.testing.assert_array_equal(old, np.where(np.arange(64) == 7, 2, 0.5))

@@ -9,6 +9,7 @@ import threading
 import types
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,8 +34,16 @@ SCALARS = {
     "float16": st.floats(width=16, allow_nan=False),
     "float32": st.floats(width=32, allow_nan=False),
     "float64": st.floats(allow_nan=False),
+    "complex64": st.complex_numbers(width=64, allow_nan=False),
+    "complex128": st.complex_numbers(allow_nan=False),
+    "bfloat16": st.floats(width=16, allow_nan=False),
     "bool": st.booleans(),
 }
+BRAIN = np.dtype(ml_dtypes.bfloat16)
+
+
+def dtype_of(name: str) -> Any:
+    return BRAIN if name == "bfloat16" else np.dtype(name)
 
 
 @st.composite
@@ -42,14 +51,14 @@ def scalars(draw: st.DrawFn) -> Any:
     name = draw(st.sampled_from(sorted(SCALARS)))
     value = draw(SCALARS[name])
     if draw(st.booleans()):
-        return np.dtype(name).type(value)
+        return dtype_of(name).type(value)
     return value if not isinstance(value, int) or abs(value) < 2**63 else 1
 
 
 @st.composite
 def arrays(draw: st.DrawFn) -> Any:
     """An array interface with any legal shape and strides; nothing is behind its pointer."""
-    dtype = np.dtype(draw(st.sampled_from(sorted(SCALARS))))
+    dtype = dtype_of(draw(st.sampled_from(sorted(SCALARS))))
     shape = tuple(draw(st.lists(st.sampled_from([0, 1, 2, 3, 1000, 2**31 - 1, 2**31, 2**33]), max_size=3)))
     order = draw(st.sampled_from(["none", "C", "F", "any"]))
     strides: tuple[int, ...] | None = None
@@ -162,6 +171,41 @@ def test_block_matches_a_c_structure(host: Host) -> None:
     for _ in range(2):
         kernel[1, 1](-3, array, (True, 2**31 - 1, 0.5), 65535)
         assert host.launched == [-3, array.array.ctypes.data, 2, 2, 96, 24, True, 2**31 - 1, 0.5, 65535]
+
+
+def test_complex_numbers_and_bfloat16s(host: Host) -> None:
+    kernel = host.kernel("complex64, complex, Tuple(complex128, bfloat16), bfloat16", "a, b, c, d")
+    for _ in range(2):
+        kernel[1, 1](np.complex64(1 - 2j), 3, (1e300j, 1.5), BRAIN.type(-2))
+        assert host.launched == [1.0, -2.0, 3.0, 0.0, 0.0, 1e300, 0x3FC0, 0xC000]
+        kernel[1, 1](1e300 + 1j, 2.5j, (np.float32(4), 1 + 2**-8), 1e39)
+        assert host.launched == [float("inf"), 1.0, 0.0, 2.5, 4.0, 0.0, 0x3F80, 0x7F80]
+    with pytest.raises(LaunchError, match=r"a is float32\[::1\] for complex64"):
+        kernel[1, 1](DeviceArray(np.zeros(1, "f4")), 0j, (0j, 0.0), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("argument", "wanted"),
+    [
+        (1j, "complex"), (np.complex64(1j), "complex64"), (np.complex128(1j), "complex"), (2.5, "float32"),
+        (3, "float32"), (np.float32(1), "float32"), (np.float64(1), "float32"), (True, "float32"),
+        (BRAIN.type(1), "bfloat16"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_which_signature_a_number_takes(host: Host, argument: Any, wanted: str) -> None:
+    kernel = host.kernel(["float32", "complex64", "complex", "bfloat16"], "x")
+    for _ in range(2):
+        kernel[1, 1](argument)
+        assert format_signature(host.requests[-1].signature) == wanted
+
+
+def test_a_complex_number_is_no_float(host: Host) -> None:
+    kernel = host.kernel("float64", "x")
+    with pytest.raises(LaunchError, match="x is a Python complex for float64"):
+        kernel[1, 1](1j)
+    with pytest.raises(LaunchError, match="x is a NumPy complex64 for float64"):
+        kernel[1, 1](np.complex64(1))
 
 
 def test_tuple_elements_of_another_type(host: Host) -> None:

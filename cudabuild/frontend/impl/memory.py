@@ -11,7 +11,7 @@ from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, const_of, describe, is_const
 from cudabuild.ir.ir import Value, element_type
 from cudabuild.ir.ops import ATOMICS
-from cudabuild.types import Array, Complex, Float, Integer, none
+from cudabuild.types import Array, Complex, Float, Integer, float16, none
 
 __all__: list[str] = []
 
@@ -95,7 +95,7 @@ for _name, _scope in (("threadfence", "device"), ("threadfence_block", "block"),
 #: Names under ``cuda.atomic`` -> functions of the IR's ``atomic``, where they differ.
 _ATOMIC_NAMES = {"and": "and_", "or": "or_"}
 _ELEMENTS = {
-    "number": "elements of int32, uint32, int64, uint64, float32 or float64",
+    "number": "elements of int32, uint32, int64, uint64, float16, float32 or float64",
     "integer": "elements of int32, uint32, int64 or uint64",
     "unsigned": "elements of uint32 or uint64",
 }
@@ -130,7 +130,8 @@ def _atomic_array(name: str, array: Operand, elements: str) -> Value:
             operand=1,
         )
     fits = isinstance(dtype, Integer) or (elements == "number" and isinstance(dtype, Float))
-    if not fits or dtype.size < 4 or (elements == "unsigned" and isinstance(dtype, Integer) and dtype.signed):
+    small = dtype.size < 4 and dtype != float16
+    if not fits or small or (elements == "unsigned" and isinstance(dtype, Integer) and dtype.signed):
         raise Refusal(
             f"cuda.atomic.{name} on {dtype.name}",
             found=kind.name,
