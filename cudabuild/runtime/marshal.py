@@ -209,6 +209,7 @@ class _Writer:
         narrow: conditions that hold exactly when everything fits the 32-bit variant.
         extents: the variables that hold an array's extents.
         constants: objects that the source calls ``k0``, ``k1`` …
+        seen: the array whose like is being read.
     """
 
     def __init__(self, rivals: str) -> None:
@@ -218,6 +219,7 @@ class _Writer:
         self.narrow: list[str] = []
         self.extents: list[str] = []
         self.constants: list[Any] = []
+        self.seen: Any = None
         self.orders_cupy = False
 
     def constant(self, value: Any) -> str:
@@ -257,6 +259,7 @@ class _Writer:
     def _read_array(self, kind: Array, argument: Argument, name: str, path: tuple[int, ...]) -> None:
         axes = range(kind.ndim)
         extents = [f"n{name}_{axis}" for axis in axes]
+        self.seen = argument.value
         readers = {"device": self._device, "interface": self._interface, "torch": self._torch, "cupy": self._cupy}
         readers[argument.reader](kind, name, extents)
         self._give(path, "data", 0, f"d{name}")
@@ -300,7 +303,9 @@ class _Writer:
     def _device(self, kind: Array, name: str, extents: list[str]) -> None:
         """Our own arrays; a launch is in order with their stream only as the program says, as in numba-cuda."""
         if isinstance(kind.dtype, Record):
-            self.lines.append(f"if {name}.dtype != {self.constant(as_dtype(kind.dtype))}: break")
+            # The dtype of the array just seen: the same object for arrays of one program, mostly.
+            dtype = self.constant(self.seen.dtype)
+            self.lines.append(f"if {name}.dtype is not {dtype} and {name}.dtype != {dtype}: break")
         else:
             self.lines.append(f'if {name}.typestr != "{typestr_of(kind.dtype)}": break')
         if not kind.readonly:

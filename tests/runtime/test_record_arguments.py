@@ -13,9 +13,12 @@ from runtime_kit import DeviceArray, Host
 from cudabuild import cuda, kernel
 from cudabuild.errors import LaunchError
 from cudabuild.runtime.arguments import read_argument
+from cudabuild.runtime.device_array import GpuArray, make_array
+from cudabuild.runtime.memory import HostMemory
 from cudabuild.types import Array, from_dtype
 
-ALIGNED = np.dtype([("a", "i4"), ("b", "f8"), ("h", "f4", 2)], align=True)
+FIELDS = [("a", "i4"), ("b", "f8"), ("h", "f4", 2)]
+ALIGNED = np.dtype(FIELDS, align=True)
 PACKED = np.dtype([("a", "i1"), ("b", "f8"), ("h", "f4", 2)])
 NESTED = np.dtype([("x", "i4"), ("y", ALIGNED)])
 
@@ -160,3 +163,17 @@ class TestDeviceRecords:
 
 
 KIND = from_dtype(ALIGNED)
+
+
+def test_generated_launchers_know_records_of_device_arrays(host: Host) -> None:
+    memory = HostMemory()
+    launched = host.kernel(None, "x")
+    second = np.dtype([("a", "f8"), ("b", "i4"), ("h", "f4", 2)], align=True)
+    assert second.itemsize == ALIGNED.itemsize
+    for _ in range(3):
+        for dtype in (ALIGNED, second, np.dtype(FIELDS, align=True)):  # the last, another object
+            made = make_array(memory, 4, dtype)
+            array = GpuArray(memory, made, made.pointer, made.shape, made.strides, dtype)
+            launched[1, 1](array)
+            assert host.launched == [array.pointer, 4]
+    assert launched.signatures == [(Array(from_dtype(dtype), 1, "C"),) for dtype in (ALIGNED, second)]
