@@ -13,8 +13,16 @@ from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl.casts import find_scalar_type
 from cudabuild.frontend.impl.registry import python_function
-from cudabuild.frontend.operands import NoneOperand, Operand, OptionalOperand, Static, TupleOperand, describe, type_of
-from cudabuild.ir.ir import Value
+from cudabuild.frontend.operands import (
+    NoneOperand,
+    Operand,
+    OptionalOperand,
+    Static,
+    TupleOperand,
+    const_of,
+    describe,
+    type_of,
+)
 from cudabuild.types import Array, Boolean, Complex, Float, Integer, Scalar, Tuple, Type, bool_
 from cudabuild.types.named import EnumMember
 
@@ -43,9 +51,9 @@ def isinstance_(context: Context, value: Operand, classes: Operand) -> Operand:
     if isinstance(value, OptionalOperand):
         fits = isinstance_(context, value.value, classes)
         without = isinstance_(context, NoneOperand(), classes)
-        assert isinstance(fits, Value)
-        assert isinstance(without, Value)
-        return context.emit("select", bool_, value.present, fits, without)
+        if const_of(fits) == const_of(without):
+            return fits
+        return value.present if const_of(fits) else context.emit("inv", bool_, value.present)
     found = [_fits(value, one) for one in ((classes,) if listed is None else listed)]
     return context.const(any(found), bool_)
 
