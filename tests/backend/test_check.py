@@ -12,7 +12,7 @@ from cudabuild.backend.check import check_function
 from cudabuild.backend.nvptx import NvptxDialect
 from cudabuild.errors import CompilationError, Location
 from cudabuild.ir.ir import Function, Param
-from cudabuild.types import Array, bool_, float16, float32, int8, int16, int32, none, uint8, weak_int
+from cudabuild.types import Array, bfloat16, bool_, float32, int8, int16, int32, none, uint8, weak_int
 
 
 def message(function: Function) -> str:
@@ -32,12 +32,12 @@ def test_an_atomic_operation_on_a_small_type(tmp_path: Path) -> None:
         "  2 | cuda.atomic.add(x, 0, 1)\n"
         "    | ^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  found:    atomic.add on an array of uint8\n"
-        "  expected: an array of int32, uint32, int64, uint64, float32 or float64\n"
+        "  expected: an array of int32, uint32, int64, uint64, float16, float32 or float64\n"
         "  do:       give the array a 32-bit or 64-bit element type"
     )
 
 
-@pytest.mark.parametrize("kind", [int8, int16, uint8, float16, bool_], ids=str)
+@pytest.mark.parametrize("kind", [int8, int16, uint8, bfloat16, bool_], ids=str)
 def test_every_small_type_is_refused(kind: object) -> None:
     k = Kernel("counts", Array(kind, 1, "C"))  # type: ignore[arg-type]
     k.op(
@@ -45,7 +45,7 @@ def test_every_small_type_is_refused(kind: object) -> None:
         kind,
         k.arguments[0],
         k.const(0),
-        k.const({float16: 1.0, bool_: True}.get(kind, 1), kind),
+        k.const({bfloat16: 1.0, bool_: True}.get(kind, 1), kind),
         function="max",
     )  # type: ignore[arg-type]
     assert "unsupported atomic operation" in message(k.finish())
