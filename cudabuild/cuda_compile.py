@@ -48,7 +48,8 @@ def compile(
     Args:
         pyfunc: a Python function, or what ``cuda.jit`` made of one.
         sig: its argument types: a tuple, a signature that may say what it returns, or the text of one.
-        debug, lineinfo, fastmath, opt, launch_bounds: as for ``cuda.jit``.
+        debug, lineinfo, fastmath, opt, launch_bounds: as for ``cuda.jit``; a device function under ``debug`` records
+            its lines only, since its caller knows nothing of faults.
         device: False for a kernel.
         cc: the compute capability, (7, 5) by default; ``(9, 0, "a")`` for what only that architecture has.
         abi: ``"c"``, or ``"numba"``, which a kernel has.
@@ -65,9 +66,9 @@ def compile(
         NotImplementedError: another ABI or output.
     """
     _check_abi(abi, device, output)
-    options, _ = options_of({
-        "debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "opt": opt, "launch_bounds": launch_bounds
-    })  # fmt: skip
+    lines = lineinfo or bool(debug and device)
+    given = {"fastmath": fastmath, "opt": opt, "launch_bounds": launch_bounds}
+    options, _ = options_of({"debug": debug and not device, "lineinfo": lines, **given})
     function = pyfunc if isinstance(pyfunc, FunctionType) else pyfunc.py_func
     definition = KernelDefinition(function, None, None, options, is_device=device, may_be_called=True)
     (signature,) = parse_signatures(sig, returns=True)
@@ -75,6 +76,8 @@ def compile(
         signature = _of_kernel(function, signature, definition)
     result = result_type(definition, signature, None) if device else none
     name = (abi_info or {}).get("abi_name", function.__name__) if device and abi == "c" else None
+    if name is not None:
+        name = "".join(char if char.isascii() and (char.isalnum() or char in "_$") else "_" for char in name)
     work = Compilation(definition, signature, options, symbol=name)
     text: str = work.get("ptx", Request(_ptx_target(cc or _DEFAULT_CC), 64))
     return text, result

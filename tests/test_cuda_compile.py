@@ -60,6 +60,10 @@ def test_a_device_function_under_another_name_and_for_another_target() -> None:
     assert re.search(r"\.func\s+\(.*\)\s+plus\(", text)
     assert ".target sm_90" in text
     assert ".target sm_90a" in cuda.compile(add, (int32, int32), cc=(9, 0, "a"))[0]
+    assert re.search(r"\.func\s+\(.*\)\s+_lambda_\(", cuda.compile(lambda x: x, int32(int32))[0])
+    debug, _ = cuda.compile(add, (float64, float64), debug=True, opt=False)
+    assert "param_2" not in debug
+    assert "test_cuda_compile.py" in debug
     own, _ = cuda.compile_ptx(add, (float64, float64), device=True)
     assert re.search(r"\.func\s+\(.*\)\s+add_[0-9a-f]{8}", own)
 
