@@ -278,6 +278,12 @@ def _read_interface(value: Any) -> Argument:
 
 
 def _read_device(value: Any) -> Argument:
+    if not value.typestr:
+        raise LaunchError(
+            f"a device array of {value.dtype} whose elements are not aligned\n  found:    address {value.pointer:#x}, "
+            f"strides {value.strides}\n  expected: multiples of the alignment of its type\n"
+            "  do:       make the record's type with numpy.dtype(…, align=True), or pass the whole records"
+        )
     return _array(
         "device", value, value.typestr, value.pointer, value.shape, value.strides, value.readonly, value.dtype
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from cudabuild.runtime.arguments import is_contiguous
 from cudabuild.runtime.configuration import stream_handle
 from cudabuild.runtime.geometry import gapless_strides, plan_moves, resolve_shape, take
+from cudabuild.types import find_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class DeviceArray:
     Attributes:
         shape, strides, dtype: as of a NumPy array; strides in bytes.
         pointer: the address of the first element.
-        typestr: the element type as the array interfaces spell it.
+        typestr: the element type as the array interfaces spell it; "" where elements are not aligned for it, as fields
+            of a packed record may be, so that no launch takes them for others.
         c, f: whether it has no gaps, in C order and in Fortran order.
         readonly: whether it is another library's memory that must not be written.
         stream: the stream of its copies where they name none.
@@ -98,7 +100,12 @@ class DeviceArray:
         self.shape = shape
         self.strides = strides
         self.dtype = dtype
-        self.typestr: str = dtype.str
+        bits = pointer
+        for extent, step in zip(shape, strides, strict=True):
+            bits |= step if extent > 1 else 0
+        record = find_dtype(dtype) if dtype.names else None
+        alignment = dtype.alignment if record is None else record.alignment
+        self.typestr: str = dtype.str if bits % alignment == 0 else ""
         self.readonly = readonly
         self.stream = stream
         pairs = list(zip(shape, strides, strict=True))
@@ -176,7 +183,7 @@ class DeviceArray:
             "shape": self.shape,
             "strides": None if self.c else self.strides,
             "data": (self.pointer if self.size else 0, self.readonly),
-            "typestr": self.typestr,
+            "typestr": self.dtype.str,
             "version": 3,
         }
         if self.dtype.names:

@@ -306,6 +306,7 @@ class _Writer:
             # The dtype of the array just seen: the same object for arrays of one program, mostly.
             dtype = self.constant(self.seen.dtype)
             self.lines.append(f"if {name}.dtype is not {dtype} and {name}.dtype != {dtype}: break")
+            self.lines.append(f"if not {name}.typestr: break")
         else:
             self.lines.append(f'if {name}.typestr != "{typestr_of(kind.dtype)}": break')
         if not kind.readonly:

@@ -177,3 +177,20 @@ def test_generated_launchers_know_records_of_device_arrays(host: Host) -> None:
             launched[1, 1](array)
             assert host.launched == [array.pointer, 4]
     assert launched.signatures == [(Array(from_dtype(dtype), 1, "C"),) for dtype in (ALIGNED, second)]
+
+
+def test_fields_that_lie_askew_on_the_device_are_refused(host: Host) -> None:
+    memory = HostMemory()
+    kernel = host.kernel(None, "x")
+    made = make_array(memory, 4, PACKED)
+    array = GpuArray(memory, made, made.pointer, made.shape, made.strides, PACKED)
+    for _ in range(2):
+        kernel[1, 1](array["a"])
+        assert host.launched == [array.pointer, 4, PACKED.itemsize]
+        with pytest.raises(LaunchError, match="not aligned"):
+            kernel[1, 1](array["b"])
+    assert array["b"].__cuda_array_interface__["typestr"] == "<f8"
+    outer = np.dtype([("lead", "i1"), ("inner", [("x", "f4"), ("y", "f4")])])
+    made = make_array(memory, 4, outer)
+    with pytest.raises(LaunchError, match="not aligned"):
+        kernel[1, 1](GpuArray(memory, made, made.pointer, made.shape, made.strides, outer)["inner"])
