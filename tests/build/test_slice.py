@@ -442,3 +442,19 @@ def test_a_file_that_cannot_be_parsed_is_told(discover: Callable[..., Found]) ->
     assert set(found.values) == {"good:k"}
     (failure,) = found.unreadable
     assert str(failure).startswith("bad.py:2: cannot be parsed")
+
+
+def test_kernels_of_cuda_jit(discover: Callable[..., Found]) -> None:
+    """Device functions are reached, not built; mistakes are left for the build to tell all at once."""
+    found = discover(
+        pkg__a=(
+            "from cudabuild import cuda\nfrom cudabuild.cuda import float32, void\nN = 3\n"
+            "@cuda.jit('float32(float32)', device=True)\ndef f(x): return x * N\n"
+            "@cuda.jit(void(float32[::1]))\ndef k1(x): x[0] = f(x[0])\n"
+            "@cuda.jit\ndef k2(x): x[0] = N\n"
+            "@cuda.jit([(float32[::1],), 'int32[::1]'], fastmath=True)\ndef k3(x): x[0] = no_such_name\n"
+        ),
+    )
+    assert found.reasons == {}
+    assert set(found.values) == {"pkg.a:k1", "pkg.a:k2", "pkg.a:k3"}
+    assert found.values["pkg.a:k1"]["f/N"] == "3"
