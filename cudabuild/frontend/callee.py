@@ -14,12 +14,15 @@ from types import FunctionType
 from typing import Any
 
 from cudabuild.frontend.diagnostics import Refusal
-from cudabuild.frontend.operands import ClosureOperand, Operand, TupleOperand
+from cudabuild.frontend.operands import ClosureOperand, Operand, Static, TupleOperand, leaves_of
 from cudabuild.source import FunctionSource, get_source
 
 __all__ = ["Callee", "callee_of"]
 
 _KINDS = inspect.Parameter
+
+#: Stands for a function among the variables that it captures itself.
+ITSELF = Static(object())
 
 
 class Callee:
@@ -88,8 +91,28 @@ class Callee:
                 given = name in bound.arguments
                 arguments.append(bound.arguments[name] if given else convert(parameter.default))
         if self.closure is not None:
-            arguments += [self.closure.captured[name] for name in self.captured]
+            arguments += [self._captured(self.closure, name) for name in self.captured]
         return arguments
+
+    def _captured(self, closure: ClosureOperand, name: str) -> Operand:
+        part = closure.captured[name]
+        same = isinstance(part, ClosureOperand) and part.inner is closure.inner and part.frame is closure.frame
+        return ITSELF if same else part
+
+    def own(self, arguments: Sequence[Operand], index: int) -> Operand:
+        """What the parameter ``index`` is inside the function: for a function that captures itself, that function.
+
+        Args:
+            arguments: the operands of all parameters, as the function has them.
+            index: of the parameter.
+        """
+        if arguments[index] is not ITSELF:
+            return arguments[index]
+        assert self.closure is not None
+        first = len(arguments) - len(self.captured)
+        captured = {name: arguments[first + number] for number, name in enumerate(self.captured)}
+        defaults = {name: part for name, part in self.closure.defaults.items() if not leaves_of(part)}
+        return ClosureOperand(self.closure.inner, self.closure.frame, captured, defaults)
 
 
 def callee_of(function: FunctionType | ClosureOperand) -> Callee:

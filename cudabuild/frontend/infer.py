@@ -164,7 +164,7 @@ class FunctionInference:
         if instr.op == "phi":
             return self._join(instr)
         if instr.op == "param":
-            return expand(context, self.arguments[instr.attrs["index"]])
+            return expand(context, self.callee.own(self.arguments, instr.attrs["index"]))
         context.at(instr.location, (self, instr), self._allocation_key(instr))
         operands = [None if v is None else self.states.get(v, Unknown()) for v in instr.operands]
         try:
@@ -307,7 +307,7 @@ class _Lowering:
 
     def _value(self, context: Context, instr: HirInstr) -> Operand:
         if instr.op == "param":
-            argument = self.arguments[instr.attrs["index"]]
+            argument = self.inference.callee.own(self.arguments, instr.attrs["index"])
             return expand(context, map_leaves(argument, lambda leaf: self._constant(context, leaf)))
         context.at(instr.location, (self.inference, instr), self.inference._allocation_key(instr))
         operands = [None if v is None else self.values.get(v, Unknown()) for v in instr.operands]

@@ -179,6 +179,11 @@ def inner_functions(x, o):
     o[9] = compose(square, plus)(3)
     o[10] = later_inner(2)
 
+    def power(base, n):
+        return 1 if n == 0 else base * power(base, n - 1) + (k - k)
+
+    o[11] = power(x[2], 5) + apply(power, 2, x[2])
+
 
 def later_inner(a):
     def first(b):
