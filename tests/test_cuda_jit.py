@@ -267,6 +267,18 @@ def test_types_are_names_of_cuda() -> None:
     assert (len(pair), list(pair)) == (2, [int32, int32])
     assert cuda.types.Tuple([])
     assert (cuda.boolean, cuda.intp, cuda.f4, cuda.double) == (cuda.types.bool_, int64, float32, float64)
+    assert (int32.bitwidth, float64.bitwidth, cuda.complex64.bitwidth) == (32, 64, 64)
+    assert (int32.minval, int32.maxval, cuda.uint8.minval, cuda.uint8.maxval) == (-(2**31), 2**31 - 1, 0, 255)
+    assert (pair.types, pair.count) == ((int32, int32), 2)
+    plain, strided = float32[:, ::1], float32[:]
+    assert (plain.mutable, plain.aligned, plain.is_contig, plain.is_c_contig, plain.is_f_contig) == (*[True] * 4, False)
+    assert (strided.is_contig, strided.is_c_contig, float32[::1].is_f_contig, float32[::1, :].is_f_contig) == (
+        False,
+        False,
+        True,
+        True,
+    )
+    assert not float32[::1].with_(readonly=True).mutable
     assert cuda.typeof(1) == int64
     assert cuda.typeof(1.0) == float64
     assert cuda.typeof(np.zeros((2, 2), np.float32)) == float32[:, ::1]
@@ -293,6 +305,20 @@ def test_an_int_wraps_where_there_is_one_signature() -> None:
     assert x[0] == -(2**31) + 1
     with pytest.raises(TypeError, match="2147483649 does not fit in int32"):
         cuda.jit(["void(int32[::1], int32)"])(fill)[1, 1](x, 0x80000001)
+
+
+def test_unsigned_memory_serves_as_signed_where_there_is_one_signature() -> None:
+    x = np.zeros(3, np.uint32)
+    copy = cuda.to_device(x)
+    kernel = cuda.jit("void(int32[::1], int32)")(fill)
+    for array in (x, copy):
+        kernel[1, 32](array, -2)
+    assert (x == 2**32 - 2).all()
+    assert (copy.copy_to_host() == 2**32 - 2).all()
+    with pytest.raises(TypeError, match=r"an array of uint64 for int32\[::1\]"):
+        kernel[1, 32](np.zeros(3, np.uint64), 1)
+    with pytest.raises(TypeError, match=r"an array of uint32 for int32\[::1\]"):
+        cuda.jit(["void(int32[::1], int32)"])(fill)[1, 32](x, 1)
 
 
 def test_a_negative_number_of_threads() -> None:

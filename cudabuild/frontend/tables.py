@@ -46,6 +46,7 @@ class Table:
         lanes: the type of a set of lanes that a vote or match gives.
         bit_position: the type of what ``ffs`` gives.
         float_division_raises: whether a float division by zero is an error under debug, as in Python.
+        floats_vote: whether a warp votes on a float.
         reads_packed: whether fields of records may lie at any address.
     """
 
@@ -57,6 +58,7 @@ class Table:
     lanes: Integer = uint32
     bit_position: Integer = weak_int
     float_division_raises = False
+    floats_vote = True
 
     # operators
 
@@ -193,6 +195,7 @@ class NumbaTable(Table):
     lanes = int32
     bit_position = uint32
     float_division_raises = True
+    floats_vote = False
 
     def arithmetic(self, left: Scalar, right: Scalar) -> Scalar:
         if self._are_integers(left, right):

@@ -16,7 +16,7 @@ from cudabuild.runtime.dispatcher import Dispatcher
 from cudabuild.runtime.hints import CopyHint
 from cudabuild.runtime.overload import Overload
 from cudabuild.runtime.resolve import find_best, integer_limits, resolve
-from cudabuild.types import Complex, Float, Integer, Tuple, Type, float64, int64, parse_signatures, uint64
+from cudabuild.types import Array, Complex, Float, Integer, Tuple, Type, float64, int64, parse_signatures, uint64
 from cudabuild.types.type import FunctionSignature, WeakComplex, WeakFloat, WeakInteger, complex128
 
 TYPE_CHECKING = False
@@ -378,11 +378,22 @@ def _type_or_none(value: Any) -> Type | None:
 
 
 def _wrapped(value: Any, kind: Type) -> Any:
-    """A Python int as C passes it to the one parameter type that there is: modulo 2**bits."""
+    """An argument as C passes it to the one parameter type that there is: an int modulo 2**bits, unsigned integers in
+    memory as signed ones of the same size, and the other way round."""
+    if isinstance(kind, Array) and isinstance(kind.dtype, Integer):
+        return _with_sign(value, kind.dtype)
     if type(value) is not int or not isinstance(kind, Integer):
         return value
     low, high = integer_limits(kind)
     return value if low <= value <= high else low + (value - low) % (high - low + 1)
+
+
+def _with_sign(value: Any, wanted: Integer) -> Any:
+    """NumPy's or a device array of integers as one of ``wanted``, over the same memory, if only the sign differs."""
+    dtype: Any = getattr(value, "dtype", None)
+    if getattr(dtype, "kind", "") not in ("i", "u") or dtype.itemsize != wanted.size or dtype.name == wanted.name:
+        return value
+    return value.view(wanted.name)
 
 
 def _strong_argument(argument: Argument) -> Argument:

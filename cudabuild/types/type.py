@@ -158,6 +158,11 @@ class Scalar(Type):
         """The bytes that addresses of such values in memory are a multiple of."""
         return self.size
 
+    @property
+    def bitwidth(self) -> int:
+        """The bits of a value in memory, by numba's name."""
+        return 8 * self.size
+
     def __getitem__(self, dims: Any) -> Array:
         """``float32[:, ::1]``: the array type with these elements; ``::1`` marks the contiguous axis."""
         return Array.from_subscript(self, dims)
@@ -191,6 +196,16 @@ class Integer(Scalar):
         super().__init__(f"{'' if signed else 'u'}int{bits}", bits // 8)
         self.bits = bits
         self.signed = signed
+
+    @property
+    def minval(self) -> int:
+        """The least value, by numba's name."""
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def maxval(self) -> int:
+        """The greatest value, by numba's name."""
+        return (1 << (self.bits - self.signed)) - 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Integer, (self.bits, self.signed))
@@ -318,6 +333,16 @@ class Tuple(Type):
         return True  # the empty one too: a type is never "no type"
 
     @property
+    def types(self) -> tuple[Type, ...]:
+        """The elements, by numba's name."""
+        return self.elements
+
+    @property
+    def count(self) -> int:
+        """The number of elements, by numba's name."""
+        return len(self.elements)
+
+    @property
     def label(self) -> str:
         """What tells it from other tuple types, the elements' types aside; "" for a plain tuple."""
         return ""
@@ -379,6 +404,31 @@ class Array(Type):
     def alignment(self) -> int:
         """The bytes that the addresses of its elements are a multiple of."""
         return self.packed or self.dtype.alignment
+
+    @property
+    def mutable(self) -> bool:
+        """Whether a kernel may write to it, by numba's name."""
+        return not self.readonly
+
+    @property
+    def aligned(self) -> bool:
+        """Whether its elements are aligned as their type asks, by numba's name."""
+        return not self.packed
+
+    @property
+    def is_contig(self) -> bool:
+        """Whether its elements lie without gaps, by numba's name."""
+        return self.layout != "A"
+
+    @property
+    def is_c_contig(self) -> bool:
+        """Whether they lie so in C order, by numba's name."""
+        return self.layout == "C"
+
+    @property
+    def is_f_contig(self) -> bool:
+        """Whether they lie so in Fortran order, by numba's name; with one axis or none that is C order too."""
+        return self.layout == "F" or (self.layout == "C" and self.ndim <= 1)
 
     @classmethod
     def from_subscript(cls, dtype: Scalar, dims: Any) -> Array:

@@ -84,7 +84,7 @@ def in_shared_memory(x):
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
-        (float_index, "float32", "float 1.0 is not a valid index"),
+        (float_index, "float32", "float is not a valid index"),
         (too_many, "float32", "Expected 1 indices, got 2"),
         (stores_nothing, "float32", "what cuda.stcs stores"),
         (in_shared_memory, "float32", "ldcs requires array of integer or float type"),

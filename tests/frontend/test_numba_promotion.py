@@ -122,3 +122,10 @@ def test_numbers_written_out_are_computed_as_python_does() -> None:
         assert result_of("return 2**63", table) == scalar("uint64")
         assert result_of("return 2**-1", table) == float64
         assert result_of("return -2**63", table) == int64
+
+
+def test_a_float_is_no_vote() -> None:
+    x = Array(float32, 1, "A")
+    assert result_of("return cuda.any_sync(0xFFFFFFFF, x[0])", WEAK, x=x) == scalar("bool")
+    with pytest.raises(AssertionError, match="Predicate must be an integer or boolean"):
+        result_of("return cuda.any_sync(0xFFFFFFFF, x[0])", x=x)

@@ -32,6 +32,7 @@ WRONG = {
     "too_many_indices": "float32[::1]",
     "array_into_an_element": "float32[::1], float32[:, ::1]",
     "more_axes_than_the_target": "float32[:, ::1], float32[::1]",
+    "grid_of_any_dimensions": "float32[::1], int",
     "alignment_of_three": "float32[::1]",
     "alignment_at_run_time": "float32[::1], int",
     "unknown_field": f"{POINT}[::1]",

@@ -40,7 +40,7 @@ def _place(context: Context, name: str, array: Operand, index: Operand) -> tuple
         found = type_of(part)
         if not isinstance(found, Integer):
             raise Refusal(
-                f"{describe(part)} is not a valid index",
+                f"{found or describe(part)} is not a valid index",
                 found=f"{name}(…, {describe(index)})",
                 expected="an integer for each axis",
                 do="convert it: int(x)",

@@ -53,7 +53,16 @@ def grid_sync(context: Context) -> Operand:
 
 
 def _mask(context: Context, mask: Operand) -> Value:
-    return context.cast(context.integer(mask, "the mask", 1), uint32)
+    value = context.scalar(mask, "the mask", 1)
+    if not isinstance(value.type, Integer):
+        raise Refusal(
+            "the mask is not an integer",
+            found=describe(mask),
+            expected="Mask type must be an integer, with one bit for each lane",
+            do="write 0xFFFFFFFF for all lanes",
+            operand=1,
+        )
+    return context.cast(value, uint32)
 
 
 def _word(context: Context, value: Operand, what: str) -> Value:
@@ -98,11 +107,26 @@ def shfl_xor_sync(context: Context, mask: Operand, value: Operand, lane_mask: Op
     return _shuffle(context, "bfly", mask, value, lane_mask, "the lane mask")
 
 
+def _predicate(context: Context, predicate: Operand) -> Value:
+    """What a lane votes: of a float whether it is 0, as in Python; CUDA C++ cuts it to an integer."""
+    value = context.truth(predicate)
+    plain = isinstance(predicate, Value) and isinstance(predicate.type, (Integer, Boolean))
+    if not (plain or context.table.floats_vote):
+        raise Refusal(
+            "a vote of something else than true or false",
+            found=describe(predicate),
+            expected="Predicate must be an integer or boolean",
+            do="compare it: x[i] != 0",
+            operand=2,
+        )
+    return value
+
+
 def _register_vote(mode: str) -> None:
     @kernel_name(f"{mode}_sync")
     def rule(context: Context, mask: Operand, predicate: Operand) -> Operand:
         kind = uint32 if mode == "ballot" else bool_
-        found = context.emit("vote", kind, _mask(context, mask), context.truth(predicate), mode=mode)
+        found = context.emit("vote", kind, _mask(context, mask), _predicate(context, predicate), mode=mode)
         return context.cast(found, context.table.lanes) if mode == "ballot" else found
 
 
