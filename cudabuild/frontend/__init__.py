@@ -10,6 +10,7 @@ from cudabuild.errors import Diagnostic
 from cudabuild.frontend import impl
 from cudabuild.frontend.callee import callee_of
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
+from cudabuild.frontend.endings import end_where_raised
 from cudabuild.frontend.infer import FunctionInference, params_of
 from cudabuild.frontend.operands import NoneOperand, Operand, TupleOperand, type_of
 from cudabuild.frontend.specialise import Session, raise_diagnostics
@@ -56,6 +57,7 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
         inference.result = NoneOperand() if result == none else Value(result)
     function = Function(hir.name, params, result, [], not definition.is_device, hir.location)
     inference.lower(function)
+    end_where_raised(function)
     verify_function(function)
     _refuse_recursive_waits(function)
     return function

@@ -125,10 +125,48 @@ def test_extremes_pass_over_a_nan(run: Run, first: str, second: str) -> None:
     assert list(np.signbit(out[:4])) == [True, False, True, False]
 
 
+def reciprocal(x: Any) -> Any:
+    return 1.0 / x
+
+
+def store_reciprocals(x: Any, out: Any, i: Any) -> None:
+    for k in range(4):
+        out[i, k] = 1.0 / x[i, k]
+
+
+def divides_below(x: Any, out: Any) -> None:
+    i = cuda.grid(1)
+    store_reciprocals(x, out, i)
+    if x[i, 0] > 0:
+        out[i, 3] = reciprocal(x[i, 3]) + 1.0
+    cuda.syncthreads()
+    out[i, 0] = out[(i + 1) % 4, 1]
+
+
+def test_a_thread_ends_where_it_divides_by_zero(run: Run) -> None:
+    """In the function that divides; one with a result goes on, and barriers do not wait for threads that ended."""
+    x = np.arange(1.0, 17.0).reshape(4, 4)
+    x[2, 1] = x[1, 0] = 0.0
+    out = np.zeros((4, 4))
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        run(divides_below, "float64[:, ::1], float64[:, ::1]", 1, 4, x, out, options=DEBUG)
+    expected = np.zeros((4, 4))
+    for i in range(4):
+        for k in range(4):
+            if x[i, k] == 0.0:
+                break
+            expected[i, k] = 1.0 / x[i, k]
+        if x[i, 0] > 0:
+            expected[i, 3] = 1.0 / x[i, 3] + 1.0
+    expected[:, 0] = expected[[1, 2, 3, 0], 1]
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_a_float_division_by_zero_is_an_error_under_debug(run: Run) -> None:
     out = np.zeros(2)
     with pytest.raises(ZeroDivisionError, match="division by zero"):
         run(divided, "float64[::1], float64[::1], float64[::1]", 1, 1, out, np.ones(1), np.zeros(1), options=DEBUG)
+    assert list(out) == [0.0, 0.0]  # the thread ends there
     fast = DEBUG.replace(fastmath=True)
     run(divided, "float64[::1], float64[::1], float64[::1]", 1, 1, out, np.ones(1), np.zeros(1), options=fast)
     assert list(out) == [math.inf, 1.0]

@@ -151,7 +151,8 @@ def _check_float_divisor(context: Context, divisor: Value) -> None:
     if not context.calls.debug or context.calls.fastmath:
         return
     zero = context.emit("cmp", bool_, divisor, context.const(0.0, divisor.type), predicate="eq")
-    context.emit("raise", none, zero, exception="builtins:ZeroDivisionError", message="division by zero")
+    error = "builtins:ZeroDivisionError"
+    context.emit("raise", none, zero, exception=error, message="division by zero", ends=True)
 
 
 def _same_type(context: Context, operator: str, op: str, a: Value, b: Value, kind: Scalar) -> Value:

@@ -33,7 +33,7 @@ from cudabuild.types import NoneType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["inline_call", "inline_calls", "inline_synchronising"]
+__all__ = ["free_name", "inline_call", "inline_calls", "inline_synchronising", "split_after"]
 
 
 def inline_synchronising(function: Function) -> None:
@@ -56,7 +56,7 @@ def inline_call(function: Function, call: Instr) -> None:
     block = call.block
     assert block is not None
     taken = {b.name for b in function.blocks}
-    after = _split_after(block, call, _free_name(f"{block.name}.after", taken))
+    after = split_after(block, call, free_name(f"{block.name}.after", taken))
     prefix = _free_prefix(callee, taken)
     made: dict[Value, Value] = dict(zip(callee.params, call.operands, strict=True))
     body = clone_blocks(callee, made, prefix + "{}")
@@ -74,7 +74,7 @@ def inline_call(function: Function, call: Instr) -> None:
         replace_uses(function, {call: value})
 
 
-def _split_after(block: Block, call: Instr, name: str) -> Block:
+def split_after(block: Block, call: Instr, name: str) -> Block:
     """Moves what follows ``call`` into a new block, which takes over the successors."""
     after = Block(name)
     at = block.instructions.index(call) + 1
@@ -99,7 +99,8 @@ def _redirect_returns(body: list[Block], after: Block) -> list[Value]:
     return results
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
+    """``name``, with a number behind it where it is ``taken``."""
     candidate, count = name, 1
     while candidate in taken:
         count += 1
