@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cudabuild.interpreter.half import find_half_function
 from cudabuild.interpreter.reach import is_meeting
 from cudabuild.interpreter.scalar import FUNCTIONS, update
 from cudabuild.lang.cooperative import grid_group
-from cudabuild.types import CharSeq, Record, as_dtype
+from cudabuild.types import BrainFloat, CharSeq, Record, as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ _GARBAGE = b"\xcd"
 
 def element_type(dtype: Any) -> Any:
     """The NumPy type that a kernel names: ``float32`` of this package, ``numpy.float32``, ``bool`` …"""
-    if isinstance(dtype, (Record, CharSeq)):
+    if isinstance(dtype, (Record, CharSeq, BrainFloat)):
         return as_dtype(dtype)
     name = getattr(dtype, "name", None)
     plain = (
@@ -130,7 +131,7 @@ class Thread:
             return self.block.shared_array(sys._getframe(2), *_shape_and_type(*args, **kwargs))
         if name == "local.array":
             return _make_array(*_shape_and_type(*args, **kwargs))
-        function = FUNCTIONS.get(name) or getattr(self, f"_{base}", None)
+        function = FUNCTIONS.get(name) or getattr(self, f"_{base}", None) or find_half_function(name)
         if name == "const.array_like":
             function = _constant
         if function is None:

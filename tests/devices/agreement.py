@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from gpu_presence import missing_device
 from launching import Device
-from ulp import MAX_ULP, limit_of, same_bits, ulp_distance
+from ulp import MAX_ULP, is_float, limit_of, same_bits, ulp_distance
 
 from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition, Options
 from cudabuild.frontend import build_ir
@@ -71,9 +71,9 @@ class KernelNotes:
     def count(self, left: Any, right: Any, allowed: float) -> Any:
         """Notes a comparison; where the two are further apart than allowed."""
         self.values += left.size
-        if left.dtype.kind not in "fc" or not left.size:
+        if not (left.dtype.kind == "c" or is_float(left.dtype)) or not left.size:
             return ~np.asarray(same_bits(left, right))
-        apart = ulp_distance(left, right) if left.dtype.kind == "f" else complex_distance(left, right)
+        apart = complex_distance(left, right) if left.dtype.kind == "c" else ulp_distance(left, right)
         self.max_ulp = max(self.max_ulp, float(apart.max()))
         self.max_ulp_allowed = max(self.max_ulp_allowed, allowed)
         return apart > allowed if allowed else ~same_bits(left, right)
@@ -250,7 +250,7 @@ def bound(function: str, dtype: Any, kind: str = "gpu") -> float:
     if name not in MAX_ULP:
         return 0  # integers, conversions, and arithmetic with a rounding mode
     part = np.empty(0, dtype).real.dtype
-    if part.kind != "f":
+    if not is_float(part):
         return 0
     # A complex number is made of several such results, each off by what is allowed.
     return limit_of(name, part, kind) * (4 if np.dtype(dtype).kind == "c" else 1)

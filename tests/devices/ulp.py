@@ -9,7 +9,7 @@ import numpy as np
 
 from cudabuild.backend.libdevice import find_digest
 
-__all__ = ["C_LIBRARY_ULP", "MAX_ULP", "bound_holds", "limit_of", "same_bits", "ulp_distance"]
+__all__ = ["C_LIBRARY_ULP", "MAX_ULP", "bound_holds", "is_float", "limit_of", "same_bits", "ulp_distance"]
 
 #: Function, by libdevice's name without ``__nv_`` and type suffix -> its largest error in float32 and in float64, in
 #: units in the last place, counted from the correctly rounded result. Source: CUDA C++ Programming Guide 13.0, section
@@ -51,11 +51,11 @@ C_LIBRARY_ULP = {"cbrt": 4, "cosh": 2, "log10": 2, "tanh": 2}
 def limit_of(function: str, dtype: Any, kind: str = "gpu") -> int:
     """The most that ``function`` may be off on a device of this kind, in ulp of the result.
 
-    A float16 is computed in float32 and rounded once more: one unit at most where the function is not exact.
+    A 16-bit float is computed in float32 and rounded once more: one unit at most where the function is not exact.
     """
     single, double = MAX_ULP[function]
     name = np.dtype(dtype).name
-    if name == "float16":
+    if name in ("float16", "bfloat16"):
         return min(single, 1)
     if name == "float32":
         return single
@@ -70,6 +70,11 @@ def bound_holds(function: str, x: Any) -> Any:
     return ~((x > low) & (x < high))
 
 
+def is_float(dtype: Any) -> bool:
+    """Whether it is a real floating type; NumPy takes ml_dtypes' for one without a kind."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
 def ulp_distance(a: Any, b: Any) -> Any:
     """How many floats lie between each element of ``a`` and of ``b``, plus one; a float64 array of the same shape.
 
@@ -78,7 +83,7 @@ def ulp_distance(a: Any, b: Any) -> Any:
     """
     a, b = np.asarray(a), np.asarray(b)
     assert a.dtype == b.dtype, (a.dtype, b.dtype)
-    assert a.dtype.kind == "f", a.dtype
+    assert is_float(a.dtype), a.dtype
     steps = [_position(values) for values in (a, b)]
     high, low = np.maximum(*steps), np.minimum(*steps)
     apart = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)  # wraps where signs differ: right so
@@ -104,6 +109,6 @@ def same_bits(a: Any, b: Any) -> Any:
         return a.view(np.int64) == b.view(np.int64)  # not a time is not equal to itself
     if a.dtype.kind == "c":
         return same_bits(a.real, b.real) & same_bits(a.imag, b.imag)
-    if a.dtype.kind == "f":
+    if is_float(a.dtype):
         return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
     return a == b

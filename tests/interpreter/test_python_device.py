@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import _thread
+import cmath
 import io
 import math
 import os
@@ -16,15 +17,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_half
 
 from cudabuild import cuda, decorators, device_function, float32, host_api, int32, kernel
+from cudabuild.cpu.device import CpuDevice
 from cudabuild.decorators import Services
 from cudabuild.definition import KernelDefinition
 from cudabuild.errors import LaunchError
 from cudabuild.interpreter.device import PythonDevice
 from cudabuild.interpreter.reach import find_names, is_meeting
 from cudabuild.runtime.dispatcher import Dispatcher
-from cudabuild.types import from_dtype
+from cudabuild.types import as_dtype, from_dtype
+from cudabuild.types import scalar_by_name as from_name
 
 
 @pytest.fixture
@@ -496,3 +500,45 @@ def test_records_and_times(launch: Any) -> None:
     assert array["a"].tolist() == [2.25, 1.25, 0]
     assert array["text"].tolist() == ["new", "new", ""]
     assert dates.astype(str).tolist() == ["2020-01-31", "2020-02-01"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "rows", "flags"),
+    [
+        (test_half.half_arithmetic, "float16", 10, 6),
+        (test_half.brain_arithmetic, "bfloat16", 10, 6),
+        (test_half.more_of_brain, "bfloat16", 10, 7),
+    ],
+)
+def test_16_bit_floats(launch: Any, kernel: Any, name: str, rows: int, flags: int) -> None:
+    dtype = as_dtype(from_name(name))
+    numbers = [0.0, -1.0, 0.75, 2.5, np.inf, np.nan]
+    x, y = (np.ravel(grid).astype(dtype) for grid in np.meshgrid(numbers, numbers))
+    found: list[Any] = []
+    for device in ("python", "cpu"):
+        out, tests, signs = np.zeros((rows, x.size), dtype), np.zeros((flags, x.size), bool), np.zeros(x.size, np.int32)
+        args = (x, y, out, tests, signs)[: 5 if flags == 7 else 4]
+        if device == "python":
+            launch(kernel)[1, x.size](*args)
+        else:
+            spec = f"{name}[::1], {name}[::1], {name}[:, ::1], bool[:, ::1]" + ", int32[::1]" * (flags == 7)
+            definition = KernelDefinition(kernel, spec)
+            CpuDevice().bind(definition, definition.signatures[0])((1, 1, 1), (x.size, 1, 1), 0, 0, args)
+        found.append((out.astype(float), tests, signs))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def parts(z, out):
+    i = cuda.grid(1)
+    out[i] = cmath.sqrt(z[i]) * 2 + z[i].conjugate() / 1j
+    cuda.atomic.add(z.real, 0, 1)
+    out[i] += complex(z[i].imag, cuda.bf16.bfloat16_to_int32_rd(-2.5)) + cuda.bf16.uint16_as_bfloat16(0x3F80)
+
+
+def test_complex_numbers(launch: Any) -> None:
+    z, out = np.array([3 + 4j, -1 + 0j, 2j]), np.zeros(3, complex)
+    wanted = np.sqrt(z) * 2 + z.conj() / 1j + z.imag - 3j + 1
+    launch(parts)[1, 3](z, out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-15)
+    assert z[0] == 6 + 4j
