@@ -266,6 +266,7 @@ def test_types_are_names_of_cuda() -> None:
     assert isinstance(pair, cuda.types.UniTuple)
     assert (len(pair), list(pair)) == (2, [int32, int32])
     assert cuda.types.Tuple([])
+    assert (int32.bitwidth, float64.bitwidth, cuda.complex64.bitwidth) == (32, 64, 64)
     assert (cuda.boolean, cuda.intp, cuda.f4, cuda.double) == (cuda.types.bool_, int64, float32, float64)
     assert (int32.bitwidth, float64.bitwidth, cuda.complex64.bitwidth) == (32, 64, 64)
     assert (int32.minval, int32.maxval, cuda.uint8.minval, cuda.uint8.maxval) == (-(2**31), 2**31 - 1, 0, 255)
@@ -331,3 +332,18 @@ def test_a_block_is_not_larger_than_the_launch_bounds() -> None:
     with pytest.raises(ValueError, match="a block larger than the launch bounds\n  found:    128 threads"):
         kernel[1, (32, 4)]
     kernel[1, 64](np.zeros(3), 1.0)
+
+
+def test_some_mistakes_are_told_in_numbas_words_too() -> None:
+    def wrong(x: Any) -> None:
+        a = cuda.shared.array(x.size, float32)
+        a[0] = x[cuda.grid(x.size)]
+
+    with pytest.raises(TypingError) as caught:
+        cuda.jit("void(float32[:])")(wrong)
+    text = str(caught.value)
+    assert "  numba:    No implementation of function Function(<function shared.array>) found for signature" in text
+    assert "  numba:    RequireLiteralValue" in text
+    with pytest.raises(TypingError) as caught:
+        cuda.jit("void(float32[:])", literals="weak")(wrong)
+    assert "numba:" not in str(caught.value)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cudabuild.errors import Diagnostic, Location
+from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.source import FunctionSource
 
 __all__ = ["DiagnosticSink", "Refusal"]
@@ -30,12 +31,14 @@ class Refusal(Exception):
 class DiagnosticSink:
     """The diagnostics of one function, each place and title once."""
 
-    def __init__(self, source: FunctionSource, name: str) -> None:
+    def __init__(self, source: FunctionSource, name: str, table: Table = WEAK) -> None:
         self.source = source
         self.name = name
+        self.table = table
         self._found: dict[tuple[Location, str], Diagnostic] = {}
 
     def add(self, refusal: Refusal, location: Location) -> None:
+        familiar = self.table.familiar(refusal.title)
         self._found.setdefault(
             (location, refusal.title),
             Diagnostic(
@@ -45,7 +48,7 @@ class DiagnosticSink:
                 kernel=self.name,
                 found=refusal.found,
                 expected=refusal.expected,
-                do=refusal.do,
+                do=f"{refusal.do}\n  numba:    {familiar}" if familiar else refusal.do,
             ),
         )
 

@@ -89,7 +89,7 @@ class FunctionInference:
         self.free = FreeNames(callee.function, hir.locals)
         self.hir = hir
         self.syntax = sink
-        self.typing = DiagnosticSink(sink.source, sink.name)
+        self.typing = DiagnosticSink(sink.source, sink.name, table)
         self.arguments = list(arguments)
         self.is_kernel = is_kernel
         self.states: dict[HirInstr, Operand] = {}
@@ -137,7 +137,7 @@ class FunctionInference:
 
     def _pass(self) -> bool:
         """Looks at every reachable block once; True if anything changed."""
-        self.typing = DiagnosticSink(self.syntax.source, self.syntax.name)
+        self.typing = DiagnosticSink(self.syntax.source, self.syntax.name, self.table)
         self.called = {}
         changed = False
         reached = {self.hir.blocks[0]} | {target for _, target in self.edges}

@@ -13,6 +13,7 @@ another, it says so. A rule never asks which table it has.
 
 from __future__ import annotations
 
+from cudabuild.frontend.familiar import familiar_words
 from cudabuild.frontend.promotion import is_weak, join_types, promote
 from cudabuild.types import (
     Boolean,
@@ -154,6 +155,12 @@ class Table:
         """``popc`` and ``clz``."""
         return weak_int
 
+    # messages
+
+    def familiar(self, title: str) -> str:
+        """Other words for a refusal of this title, which people may know it by; mostly none."""
+        return ""
+
     # variables
 
     def join(self, left: Type, right: Type) -> Type | None:
@@ -293,6 +300,9 @@ class NumbaTable(Table):
 
     def bit_count(self, kind: Integer) -> Integer:
         return kind
+
+    def familiar(self, title: str) -> str:
+        return familiar_words(title)
 
     def join(self, left: Type, right: Type) -> Type | None:
         return join_types(left, right, self._join_scalars)

@@ -193,19 +193,19 @@ def mapped(*arylist: Any, **kws: Any) -> Iterator[Any]:
         One device array, or a list of them for several.
     """
     memory = choice.current_memory()
-    made = [_mapped_view(memory, array) for array in arylist]
+    owners = [memory.lock_host(*_bytes_of(array)) for array in arylist]
     try:
+        made = [_mapped_view(memory, array) for array in arylist]
         yield made[0] if len(made) == 1 else made
     finally:
-        made.clear()
+        owners.clear()  # the arrays of the block are of no use behind it
 
 
 def _mapped_view(memory: Any, array: Any) -> DeviceArray:
     address, size = _bytes_of(array)
-    owner = memory.lock_host(address, size)
-    pointer = memory.device_address(address) + (array.__array_interface__["data"][0] - address)
+    pointer = (memory.device_address(address) if size else address) + (array.__array_interface__["data"][0] - address)
     kind = GpuArray if memory.kind == "gpu" else CpuArray
-    return kind(memory, (owner, array), pointer, array.shape, array.strides, array.dtype)
+    return kind(memory, array, pointer, array.shape, array.strides, array.dtype)
 
 
 def _bytes_of(array: Any) -> tuple[int, int]:
