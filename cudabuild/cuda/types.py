@@ -33,6 +33,7 @@ from cudabuild.types import (
     int16,
     int32,
     int64,
+    named,
     none,
     uint8,
     uint16,
@@ -53,10 +54,14 @@ __all__ = [
     "CharSeq",
     "Complex",
     "DateTime",
+    "EnumMember",
     "Float",
+    "IntEnumMember",
     "Integer",
     "NPDatetime",
     "NPTimedelta",
+    "NamedTuple",
+    "NamedUniTuple",
     "NoneType",
     "Prototype",
     "Record",
@@ -168,6 +173,24 @@ class UniTuple(Tuple):
 
     def __init__(self, dtype: Type, count: int) -> None:
         super().__init__([dtype] * count)
+
+
+def NamedTuple(types: Any, cls: Any) -> named.NamedTuple:
+    """The type of a named tuple of class ``cls``, with fields of these types."""
+    return named.NamedTuple(cls.__name__, cls._fields, types)
+
+
+def NamedUniTuple(dtype: Type, count: int, cls: Any) -> named.NamedTuple:
+    """The type of a named tuple of class ``cls``, with ``count`` fields of one type."""
+    return NamedTuple([dtype] * count, cls)
+
+
+def EnumMember(cls: Any, dtype: Any = None) -> named.EnumMember:
+    """The type of the members of an ``enum.Enum`` class; what they stand for follows from the class."""
+    return named.enum_type(cls)
+
+
+IntEnumMember = EnumMember
 
 
 def UnicodeCharSeq(count: int) -> CharSeq:

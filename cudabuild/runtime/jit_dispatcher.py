@@ -353,8 +353,9 @@ def strong_type(kind: Type) -> Type:
         return float64
     if isinstance(kind, WeakComplex):
         return complex128
-    if type(kind) is Tuple:
-        return Tuple(map(strong_type, kind.elements))
+    if isinstance(kind, Tuple):
+        elements = [strong_type(element) for element in kind.elements]
+        return kind if elements == list(kind.elements) else kind.with_elements(elements)
     return kind
 
 
@@ -401,9 +402,9 @@ def _strong_argument(argument: Argument) -> Argument:
         argument.type = int64 if -_INT64_END <= argument.value < _INT64_END else uint64
     elif isinstance(argument.type, (Integer, Float, Complex)):
         argument.type = strong_type(argument.type)
-    elif type(argument.type) is Tuple:
+    elif isinstance(argument.type, Tuple) and argument.reader == "tuple":
         argument.value = tuple(map(_strong_argument, argument.value))
-        argument.type = Tuple(element.type for element in argument.value)
+        argument.type = argument.type.with_elements(element.type for element in argument.value)
     return argument
 
 
