@@ -106,6 +106,10 @@ class Dialect:
         """
         raise NotImplementedError
 
+    def as_bits(self, emitter: FunctionEmitter, value: Operand) -> Operand:
+        """What is stored instead of ``value`` in memory that is not aligned for it; of the same size."""
+        return value
+
     def hinted_load(self, emitter: FunctionEmitter, type: str, pointer: Operand, hint: str) -> Operand:
         """A load of an integer or a float with a cache operator ``hint``: ``ca``, ``cg``, ``cs``, ``lu``, ``cv``."""
         raise NotImplementedError

@@ -187,6 +187,8 @@ def _load(e: FunctionEmitter, instr: Instr) -> Operand | Sequence[Operand]:
 def _store(e: FunctionEmitter, instr: Instr) -> None:
     value = _memory_value(e, instr.operands[-1])
     access = _access(e, instr, instr.operands[1:-1], value)
+    if access.array.packed:
+        value = e.dialect.as_bits(e, value)
     hint = instr.attrs.get("hint")
     if hint is not None and e.dialect.has_cache_hints:
         checked_access(e, access, lambda pointer: e.dialect.hinted_store(e, value, pointer, hint))

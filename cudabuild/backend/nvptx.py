@@ -255,6 +255,29 @@ class NvptxDialect(Dialect):
     def half_fma(self, emitter: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
         return emitter.text.call("half", "llvm.fma.f16", *operands)
 
+    def as_bits(self, emitter: FunctionEmitter, value: Operand) -> Operand:
+        """The bits of floats, as integers that went through a ``mov``.
+
+        LLVM splits the store into bytes and writes ``st.global.b8 [a], %rd2`` for the lowest, %rd2 being what a
+        ``mul.f64`` made. ptxas then stores that *number* as a byte (an F2I in the SASS of CUDA 13.0), not its low bits.
+        """
+        text = emitter.text
+        if value.type.startswith("<2 x "):
+            kind = value.type[5:-1]
+            word = f"i{_BITS[kind]}"
+            pair = Operand(f"<2 x {word}>", "poison")
+            for index in range(2):
+                part = text.emit(kind, f"extractelement {value.typed}, i32 {index}")
+                bits = self.as_bits(emitter, part)
+                pair = text.emit(pair.type, f"insertelement {pair.typed}, {bits.typed}, i32 {index}")
+            return pair
+        if value.type not in _BITS:
+            return value
+        word = f"i{_BITS[value.type]}"
+        bits = text.emit(word, f"bitcast {value.typed} to {word}")
+        register = _REGISTERS_OF[word]
+        return text.emit(word, f'call {word} asm "mov.b{word[1:]} $0, $1;", "={register},{register}"({bits.typed})')
+
     def hinted_load(self, emitter: FunctionEmitter, type: str, pointer: Operand, hint: str) -> Operand:
         # LLVM has no cache operators. Volatile: two of them are two loads.
         text, bits = emitter.text, _memory_bits(type)
