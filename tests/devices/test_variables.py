@@ -118,6 +118,23 @@ def never_assigned(x, o):
     o[2] = last
 
 
+def rows(x, o):
+    i = cuda.grid(2)[np.uint32(0)]
+    for row in x:
+        for v in row:
+            o[i] += v
+    for k, (a, b) in enumerate(x):
+        o[1] += k * a - b
+    a, b = x[1]
+    o[2] = a * 10 + b
+    (a, b), (c, d) = x
+    o[3] = a + b + c + d
+    height, width = x.shape
+    o[4] = height * 10 + width
+    for row in reversed(x):
+        o[5] = o[5] * 10 + row[0]
+
+
 KERNELS = [types_change, arrays_change, pruned, never_assigned]
 
 
@@ -149,6 +166,12 @@ def test_arrays_of_different_memories(run):
     x, out = np.array([5.0, 3, 2, 9]), np.zeros(4)
     run(spaces_change, "float64[::1], float64[::1]", 1, 4, x, out)
     np.testing.assert_array_equal(out, x + x * 10 + np.arange(4) * 100)
+
+
+def test_rows(run):
+    x, out = np.array([[5, 3], [2, 9]]), np.zeros(6)
+    run(rows, "int64[:, ::1], float64[::1]", 1, 1, x, out)
+    np.testing.assert_array_equal(out, [19, -3 + 2 - 9, 29, 19, 22, 25])
 
 
 def make_kernel(flag, count, operation):

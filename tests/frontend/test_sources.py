@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 
 from cudabuild import cuda, device_function, kernel
+from cudabuild.compiler import compile_image
+from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CompilationError, SourceError
+from cudabuild.image.archive import Archive, write_archive
 from cudabuild.source import get_source
+from cudabuild.target import parse_target
+from cudabuild.types import parse_signature
 
 SCRIPT = """
 import numpy as np
@@ -165,3 +170,20 @@ def test_greek_names() -> None:
     μέσος[1, 4](x, 2)
     np.testing.assert_array_equal(x, [0, 2, 4])
     assert "μέσος" in repr(μέσος)
+
+
+def test_greek_names_in_images(tmp_path: Path) -> None:
+    def ρυθμός(Σ: Any, σημείο: Any) -> None:
+        Σ[0] = Σ[1] * σημείο.χ
+
+    target = parse_target("compute_80")
+    signature = parse_signature("float32[::1], NamedTuple(Σημείο, χ: int)")
+    image = compile_image(KernelDefinition(ρυθμός), signature, target=target, index_width=32)
+    assert image.symbol.isascii()
+    assert image.symbol.encode() in bytes(image.data)
+    path = tmp_path / "kernels.cuar"
+    write_archive(path, [image], target)
+    (record,) = Archive(str(path)).records()
+    loaded = record.load_image("here")
+    assert loaded.qualname.endswith("ρυθμός")
+    assert parse_signature(loaded.signature) == signature
