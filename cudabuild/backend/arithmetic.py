@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.contraction import emit_fused
 from cudabuild.backend.faults import check_divisor
-from cudabuild.backend.narrow_floats import half_next_after, next_after
+from cudabuild.backend.narrow_floats import copy_sign, half_copy_sign, half_next_after, next_after
 from cudabuild.backend.text import Operand, float_literal, int_literal
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Boolean, BrainFloat, Float, Integer, Scalar, float32
@@ -227,6 +227,8 @@ def _math_call(e: FunctionEmitter, function: str, operands: list[Operand]) -> Op
     if operands[0].type == "half":
         if function == "nextafter":
             return half_next_after(e, operands)
+        if function == "copysign":
+            return half_copy_sign(e, operands)
         if function == "fma":
             return e.dialect.half_fma(e, operands)
         return _by_float(e, operands, lambda *wide: e.dialect.math(e, function, list(wide)))
@@ -445,10 +447,12 @@ def _with_brain(row: Callable[[FunctionEmitter, Instr], Operand]) -> Callable[[F
 
 def _math_row(e: FunctionEmitter, instr: Instr) -> Operand:
     function = instr.attrs["function"]
-    if isinstance(instr.type, BrainFloat) and function in ("fma", "nextafter"):
+    if isinstance(instr.type, BrainFloat) and function in ("copysign", "fma", "nextafter"):
         words = [e.scalar(value) for value in instr.operands]
         if function == "fma":
             return e.dialect.brain_fma(e, words)
+        if function == "copysign":
+            return copy_sign(e, words)
         return next_after(e, words, [e.dialect.widen_brain(e, word) for word in words])
     return _with_brain(_math)(e, instr)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What float32 would get wrong for 16-bit floats: neighbours, and a multiply-add that rounds once."""
+"""What float32 would get wrong for 16-bit floats: neighbours, signs, and a multiply-add that rounds once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,23 @@ if TYPE_CHECKING:
 
     from cudabuild.backend.emit import FunctionEmitter
 
-__all__ = ["fma_by_double", "half_next_after", "next_after"]
+__all__ = ["copy_sign", "fma_by_double", "half_copy_sign", "half_next_after", "next_after"]
 
 #: A quiet NaN in the upper bits of both formats.
 _NAN = 0x7FC0
+
+
+def copy_sign(e: FunctionEmitter, words: Sequence[Operand]) -> Operand:
+    """C's ``copysign`` of two 16-bit floats, given as their bits: a conversion would lose the sign of a NaN."""
+    magnitude = e.text.emit("i16", f"and {words[0].typed}, 32767")
+    sign = e.text.emit("i16", f"and {words[1].typed}, -32768")
+    return e.text.emit("i16", f"or {magnitude.typed}, {sign.text}")
+
+
+def half_copy_sign(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:
+    """C's ``copysign`` of two halfs."""
+    words = [e.text.emit("i16", f"bitcast {operand.typed} to i16") for operand in operands]
+    return e.text.emit("half", f"bitcast {copy_sign(e, words).typed} to half")
 
 
 def half_next_after(e: FunctionEmitter, operands: Sequence[Operand]) -> Operand:

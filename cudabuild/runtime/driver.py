@@ -282,6 +282,11 @@ class Driver:
         self.current_device()
         self._call("cuMemHostRegister", address, size, 1 | 2)  # CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
 
+    def is_locked(self, address: int, size: int) -> bool:
+        """Whether the first and the last byte are page-locked."""
+        ends = (self._api.cuMemHostGetDevicePointer(at, 0)[0] for at in (address, address + size - 1))
+        return all(status is self.success for status in ends)
+
     def unlock_host(self, address: int) -> None:
         self._call("cuMemHostUnregister", address)
 

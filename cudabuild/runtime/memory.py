@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Allocation", "GpuMemory", "HostMemory", "frees_deferred"]
 
+_ALREADY_LOCKED = 712  #: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 
 #: How many ``frees_deferred`` blocks are open, and what waits for the last of them to end.
 _held = [0]
@@ -98,7 +99,13 @@ class GpuMemory:
         """Page-locks host memory as long as the result lives."""
         if not size:
             return Allocation(address, 0, lambda pointer: None)
-        self.driver.lock_host(address, size)
+        try:
+            self.driver.lock_host(address, size)
+        except DriverError as error:
+            # Memory is locked by the page, and another array on it may have been first. Then it is not ours to unlock.
+            if error.code != _ALREADY_LOCKED or not self.driver.is_locked(address, size):
+                raise
+            return Allocation(address, size, lambda pointer: None)
         return self._owned(address, size, self.driver.unlock_host)
 
     def device_address(self, address: int) -> int:
