@@ -19,6 +19,7 @@ _WORDS = tuple(
             "No implementation of function Function(<function {0}.array>) found for signature",
         ),
         (r"the mask is not an integer", "Mask type must be an integer"),
+        (r"a vote of something else than true or false", "Predicate must be an integer or boolean"),
         (r"name ('\w+') is not defined", "NameError: name {0} is not defined"),
     )
 )

@@ -27,7 +27,7 @@ def _axes(context: Context, op: str, ndim: Operand) -> Operand:
         raise Refusal(
             f"cuda.{op} of a number of dimensions that is not a constant",
             found=describe(ndim),
-            expected="1, 2 or 3, as a literal or a name for one (RequireLiteralValue)",
+            expected="1, 2 or 3, as a literal or a name for one",
             do=f"write cuda.{op}(1), or x, y = cuda.{op}(2)",
             operand=1,
         )

@@ -58,7 +58,7 @@ def _mask(context: Context, mask: Operand) -> Value:
         raise Refusal(
             "the mask is not an integer",
             found=describe(mask),
-            expected="Mask type must be an integer, with one bit for each lane",
+            expected="an integer, with one bit for each lane",
             do="write 0xFFFFFFFF for all lanes",
             operand=1,
         )
@@ -115,7 +115,7 @@ def _predicate(context: Context, predicate: Operand) -> Value:
         raise Refusal(
             "a vote of something else than true or false",
             found=describe(predicate),
-            expected="Predicate must be an integer or boolean",
+            expected="an integer or a bool",
             do="compare it: x[i] != 0",
             operand=2,
         )
