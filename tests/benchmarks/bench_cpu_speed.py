@@ -231,6 +231,18 @@ def report_large() -> dict[str, Any]:
     return {"rows": found}
 
 
+def choose_cores(count: int) -> list[int]:
+    """So many of this process's cores, no two of them threads of one core as long as there are others."""
+    apart: dict[str, int] = {}
+    rest = []
+    for core in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+        key = siblings.read_text().strip() if siblings.exists() else str(core)
+        if apart.setdefault(key, core) != core:
+            rest.append(core)
+    return [*apart.values(), *rest][:count]
+
+
 def report(rows: dict[str, dict[str, Any]], simulator: float | None) -> None:
     print(f"{'':38} {'clock ms':>9} {'processor ms':>13} {'ns':>7}")
     for row in rows.values():
@@ -261,7 +273,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="also write the rows as JSON")
     options = parser.parse_args(arguments)
     if options.cores and hasattr(os, "sched_setaffinity"):  # before the device starts its workers
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+        os.sched_setaffinity(0, choose_cores(options.cores))
     from cudabuild.cpu.workers import core_count
 
     numba = Numba(options.numba_python, options.numba_path, core_count()) if options.numba_python else None

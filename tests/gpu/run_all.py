@@ -39,11 +39,12 @@ BUDGET = 530.0  # seconds for everything
 class Machine:
     """The environments that the parts run in.
 
-    ``lean``: the installed sample, no compiler. ``full``: the same, a compiler and pytest beside it. ``host``: this
+    ``suite``: numba-cuda's wheel, or None. ``lean``: the installed sample, no compiler. ``full``: the same, a compiler and pytest beside it. ``host``: this
     interpreter with what it has (numba-cuda, CuPy), the sample and the checkout put before it.
     """
 
-    def __init__(self, folder: Path, packed: Path | None) -> None:
+    def __init__(self, folder: Path, packed: Path | None, suite: Path | None = None) -> None:
+        self.suite = suite
         self.wheels = folder / "bundle"
         if packed is None:
             raise SystemExit("--bundle: make one with tests/gpu/bundle.py")
@@ -95,9 +96,39 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             120,
         ),
         "agreement": (
-            [machine.full, EXPERIMENTS / "device_agreement.py", "--gpu", "--out", out / "agreement.json"],
+            [
+                machine.full,
+                EXPERIMENTS / "device_agreement.py",
+                "--gpu",
+                "--jobs",
+                "10",
+                "--out",
+                out / "agreement.json",
+            ],
             checkout,
             300,
+        ),
+        **(
+            {
+                "conformance": (
+                    [
+                        *(
+                            machine.full,
+                            CHECKOUT / "tests" / "conformance" / "run.py",
+                            "--device",
+                            "gpu",
+                            "--jobs",
+                            "10",
+                        ),
+                        *("--wheel", machine.suite, "--scratch", machine.cache.parent / "suite", "--update-floor"),
+                        *("--out", out / "conformance.tsv", "--ranking", out / "conformance.md"),
+                    ],
+                    checkout,
+                    300,
+                )
+            }
+            if machine.suite is not None
+            else {}
         ),
         "sanitizer": (
             [machine.full, EXPERIMENTS / "planted_faults.py", "--quick", "--sanitizer", "compute-sanitizer"],
@@ -141,6 +172,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--bundle", type=Path)
+    parser.add_argument("--suite", type=Path, help="numba-cuda's wheel, whose tests are run (tests/conformance)")
     parser.add_argument("--only", nargs="*", help="names of parts")
     options = parser.parse_args()
     out = options.out.resolve()
@@ -148,7 +180,7 @@ def main() -> int:
     start = time.perf_counter()
     summary = []
     with tempfile.TemporaryDirectory() as scratch:
-        machine = Machine(Path(scratch), options.bundle)
+        machine = Machine(Path(scratch), options.bundle, options.suite and options.suite.resolve())
         print(f"environments made in {time.perf_counter() - start:.1f} s", flush=True)
         versions = run([sys.executable, "-c", VERSIONS], machine.environment())
         print(versions.stdout.strip() or versions.stderr.strip(), flush=True)
