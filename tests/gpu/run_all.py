@@ -40,8 +40,8 @@ class Machine:
     """The environments that the parts run in.
 
     ``suite``: numba-cuda's wheel, or None. ``lean``: the installed sample, no compiler. ``full``: the same, a compiler
-    and pytest beside it. ``host``: this interpreter with what it has (numba-cuda, CuPy), the sample and the checkout put
-    before it.
+    and pytest beside it. ``host``: this interpreter with what it has (numba-cuda, CuPy), the sample and the checkout
+    put before it.
     """
 
     def __init__(self, folder: Path, packed: Path | None, suite: Path | None = None) -> None:
