@@ -46,6 +46,7 @@ class Table:
         thread_position: the type of ``threadIdx.x``, of ``laneid`` and of a count of threads.
         lanes: the type of a set of lanes that a vote or match gives.
         bit_position: the type of what ``ffs`` gives.
+        exponent: the type of the exponent that ``frexp`` gives.
         float_division_raises: whether a float division by zero is an error under debug, as in Python.
         floats_vote: whether a warp votes on a float.
         reads_packed: whether fields of records may lie at any address.
@@ -58,6 +59,7 @@ class Table:
     thread_position: Integer = weak_int
     lanes: Integer = uint32
     bit_position: Integer = weak_int
+    exponent: Integer = weak_int
     float_division_raises = False
     floats_vote = True
 
@@ -201,6 +203,7 @@ class NumbaTable(Table):
     thread_position = int32
     lanes = int32
     bit_position = uint32
+    exponent = int32
     float_division_raises = True
     floats_vote = False
 

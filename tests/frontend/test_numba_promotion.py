@@ -39,7 +39,7 @@ def result_of(body: str, table: Any = NUMBA, **parameters: Type) -> Type | None:
     text = f"def f({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body.splitlines())
     name = f"<result of {body!r} for {parameters}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    namespace: dict[str, Any] = {"cuda": cuda, "math": math, "np": np}
+    namespace: dict[str, Any] = {"cuda": cuda, "math": math, "np": np, "int32": int32, "float32": float32}
     exec(compile(text, name, "exec"), namespace)
     session = Session()
     callee = callee_of(namespace["f"])
@@ -102,6 +102,23 @@ STATEMENTS = {
 def test_statements(body: str) -> None:
     parameters: dict[str, Type] = {"x": Array(float32, 1, "A"), "n": int32, "u": scalar("uint8")}
     assert result_of(body, **parameters) == scalar(STATEMENTS[body])
+
+
+ARRAYS = {"x": "float32", "k": "int32", "u": "uint8", "b": "bool"}
+SCALARS = {"n": "int32", "m": "int64", "q": "uint32", "s": "float32", "d": "float64", "c": "bool"}
+BODIES = [
+    line.partition(" ")
+    for line in (Path(__file__).parent / "numba_statements.txt").read_text().splitlines()
+    if line and line[0] != "#"
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), [(kind, body.strip()) for kind, _, body in BODIES])
+def test_recorded_statements(kind: str, body: str) -> None:
+    text = body.encode().decode("unicode_escape")
+    parameters: dict[str, Type] = {name: Array(scalar(element), 1, "A") for name, element in ARRAYS.items()}
+    parameters |= {name: scalar(spelled) for name, spelled in SCALARS.items()}
+    assert result_of(text, **parameters) == scalar(kind)
 
 
 def test_weak_numbers_count_as_strong_ones_here() -> None:

@@ -215,7 +215,8 @@ def number_attribute(context: Context, value: Value, name: str) -> Operand:
     if name in ("real", "imag"):
         if isinstance(kind, Complex):
             return context.parts(value)[name == "imag"]
-        value = context.cast(value, context.table.signed(kind))
+        if isinstance(kind, Boolean):
+            value = context.cast(value, context.table.signed(kind))
         return value if name == "real" else context.cast(context.const(0, int32), _scalar(value))
     if name in _METHODS:
         return MethodOperand(value, name)

@@ -11,16 +11,15 @@ import numpy
 
 from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
+from cudabuild.frontend.impl.math_functions import as_float
 from cudabuild.frontend.impl.registry import python_function
-from cudabuild.frontend.operands import Operand
+from cudabuild.frontend.operands import Operand, TupleOperand
 from cudabuild.types import Boolean, Float, Integer, Scalar, bool_
 
 __all__: list[str] = []
 
 #: Functions that are written in the kernel language -> what they do.
 _WRITTEN: dict[Any, Any] = {
-    math.frexp: library.mantissa_and_exponent,
-    numpy.frexp: library.mantissa_and_exponent,
     math.lcm: library.least_common_multiple,
     numpy.lcm: library.least_common_multiple,
     numpy.gcd: library.greatest_common_divisor,
@@ -53,6 +52,17 @@ def _register(item: Any, function: Any) -> None:
 
 for _item, _function in _WRITTEN.items():
     _register(_item, _function)
+
+
+@python_function(math.frexp, numpy.frexp)
+def frexp(context: Context, x: Operand) -> Operand:
+    value = as_float(context, x, "the argument of frexp", 1, "frexp")
+    result = context.calls.call(context, library.mantissa_and_exponent, [value], {})
+    both = context.elements(result)
+    if both is None:  # not known yet, or refused inside
+        return result
+    mantissa, exponent = both
+    return TupleOperand((mantissa, context.convert(exponent, context.table.exponent)))
 
 
 @python_function(numpy.sign)
