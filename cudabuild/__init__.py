@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from cudabuild.errors import NoImageError as NoImageError
     from cudabuild.types import Array as Array
     from cudabuild.types import Tuple as Tuple
+    from cudabuild.types import bfloat16 as bfloat16
     from cudabuild.types import bool_ as bool_
+    from cudabuild.types import complex64 as complex64
+    from cudabuild.types import complex128 as complex128
     from cudabuild.types import float16 as float16
     from cudabuild.types import float32 as float32
     from cudabuild.types import float64 as float64
@@ -48,7 +51,10 @@ __all__ = [
     "LaunchError",
     "NoImageError",
     "Tuple",
+    "bfloat16",
     "bool_",
+    "complex64",
+    "complex128",
     "cuda",
     "current_device",
     "device_function",

@@ -226,6 +226,17 @@ def hint_kernel() -> Function:
     return k.finish()
 
 
+def bits_kernel() -> Function:
+    """The bits of each number as every other type of that size."""
+    numbers = [kind for kind in ALL_TYPES if kind not in (bool_, weak_int, weak_float)]
+    k = Kernel("bits", *numbers)
+    for value in k.arguments:
+        for kind in numbers:
+            if kind.size == value.type.size and kind != value.type:  # type: ignore[attr-defined]
+                k.keep(k.op("retype", kind, value))
+    return k.finish()
+
+
 def complex_kernel(kind: Complex) -> Function:
     k = Kernel(f"complex_{kind.name}", kind, kind.part)
     z, x = k.arguments
@@ -443,6 +454,7 @@ def all_kernels() -> list[Function]:
     found = [bool_kernel(), thread_kernel(), rendezvous_kernel(), fault_kernel(), record_kernel()]
     found += map(integer_kernel, INTEGERS)
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
+    found.append(bits_kernel())
     found += [complex_kernel(kind) for kind in COMPLEX if kind != weak_complex]
     found += [*libdevice_kernels(), hint_kernel(), pointer_kernel()]
     found += [memory_kernel(kind) for kind in STORED]
