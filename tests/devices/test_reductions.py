@@ -144,3 +144,58 @@ def test_each_thread_reduces_its_row(run: Run) -> None:
     m, out = values("f8", 100, 5) + 1, np.zeros(100)
     run(kernel, "float64[:, ::1], float64[::1]", 1, 128, m, out)
     np.testing.assert_allclose(out, m.sum(axis=1) / m.max(axis=1))
+
+
+def rows(m: Any, out: Any) -> None:
+    i = cuda.grid(1)
+    if i < m.shape[0]:
+        x = m[i]
+        out[i, 0] = np.sum(x)
+        out[i, 1] = np.prod(x)
+        out[i, 2] = np.mean(x)
+        out[i, 3] = np.var(x)
+        out[i, 4] = np.std(x)
+        out[i, 5] = np.min(x)
+        out[i, 6] = np.amin(x)
+        out[i, 7] = np.max(x)
+        out[i, 8] = np.amax(x)
+        out[i, 9] = np.argmin(x)
+        out[i, 10] = np.argmax(x)
+        out[i, 11] = np.any(x)
+        out[i, 12] = np.all(x)
+        out[i, 13] = np.count_nonzero(x)
+        out[i, 14] = np.nansum(x)
+        out[i, 15] = np.nanprod(x)
+        out[i, 16] = np.nanmean(x)
+        out[i, 17] = np.nanvar(x)
+        out[i, 18] = np.nanstd(x)
+        out[i, 19] = np.nanmin(x)
+        out[i, 20] = np.nanmax(x)
+        out[i, 21] = np.reshape(m, (-1,))[i] + np.ravel(m)[i] + np.transpose(m)[1, i]
+
+
+ROW_FUNCTIONS = (
+    np.sum, np.prod, np.mean, np.var, np.std, np.min, np.min, np.max, np.max, np.argmin, np.argmax, np.any, np.all,
+    np.count_nonzero, np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, np.nanmin, np.nanmax,
+)  # fmt: skip
+
+
+def test_all_reductions_of_rows(run: Run) -> None:
+    m = values("f8", 50, 6)
+    m[::3, 2] = np.nan
+    m[1] = 0
+    out = np.zeros((50, 22))
+    run(rows, "float64[:, ::1], float64[:, ::1]", 1, 64, m, out)
+    for index, function in enumerate(ROW_FUNCTIONS):
+        wanted = [function(row) for row in m]
+        np.testing.assert_allclose(out[:, index], wanted, rtol=1e-14, err_msg=function.__name__)
+    np.testing.assert_array_equal(out[:, 21], m.ravel()[:50] * 2 + m[:, 1])
+
+
+def extremes_by_their_old_names(x: Any, out: Any) -> None:
+    out[0] = np.amin(x)
+    out[1] = np.amax(x)
+
+
+def test_old_names(run: Run) -> None:
+    run_both(run, extremes_by_their_old_names, values("i4", 7), np.zeros(2))

@@ -174,3 +174,21 @@ def test_python_functions_of_times(run: Run) -> None:
             hours[i] = max(s[i], h[i])
 
     run_both(run, kernel, SPANS, HOURS, np.zeros((2, 6), "m8[D]"), np.zeros(6, "m8[h]"))
+
+
+def test_every_other_thread_makes_times(run: Run) -> None:
+    def kernel(d: Any, out: Any) -> None:
+        i = cuda.grid(1)
+        if i % 2 == 0 and i < d.shape[0]:
+            if np.isnat(d[i]):
+                d[i] = np.datetime64("2000-01-01")
+            d[i] = d[i] + np.timedelta64(i, "D")
+            own = cuda.local.array(1, np.dtype("M8[D]"))
+            own[0] = d[i]
+            out[i] = np.int64(own[0])
+
+    days = np.array(["2020-01-01", "NaT", "NaT", "2020-01-04", "1970-01-01"], "M8[D]")
+    out = np.zeros(5, "i8")
+    run(kernel, "datetime64[D][::1], int64[::1]", 1, 8, days, out)
+    assert days.astype(str).tolist() == ["2020-01-01", "NaT", "2000-01-03", "2020-01-04", "1970-01-05"]
+    assert out.tolist() == [18262, 0, 10959, 0, 4]
