@@ -93,6 +93,19 @@ def _stream() -> Any:
     return importlib.import_module("cudabuild.runtime.streams").Stream
 
 
+def _device_array() -> Any:
+    return importlib.import_module("cudabuild.runtime.device_array").DeviceArray
+
+
+def _is_contiguous(array: Any) -> bool:
+    return bool(array.flags["C_CONTIGUOUS"] or array.flags["F_CONTIGUOUS"])
+
+
+def _insides(module: str, *names: str) -> dict[str, Callable[[], Any]]:
+    """Stand-ins for functions of a module of numba whose other names cudabuild has."""
+    return {name: (lambda name=name: StandIn(f"{module}.{name}")) for name in names}  # type: ignore[misc]
+
+
 class _VectorType:
     """What the suite wants of a vector type: its name, constructor, element type and number of elements."""
 
@@ -182,6 +195,30 @@ ANSWERS: dict[str, dict[str, Callable[[], Any]]] = {
         "CudaAPIError": _driver_error,
         "Stream": _stream,
         "_have_nvjitlink": lambda: lambda: True,
-        "driver": lambda: StandIn("numba.cuda.cudadrv.driver.driver"),
+        **_insides(
+            "numba.cuda.cudadrv.driver",
+            "_Linker",
+            "LinkerError",
+            "binding",
+            "device_memset",
+            "device_to_device",
+            "device_to_host",
+            "driver",
+            "host_memory_extents",
+            "host_memory_size",
+            "host_to_device",
+        ),
+    },
+    "numba.cuda.cudadrv.devicearray": {
+        "DeviceNDArray": _device_array,
+        "is_contiguous": lambda: _is_contiguous,
+        **_insides(
+            "numba.cuda.cudadrv.devicearray",
+            "DeviceRecord",
+            "array_core",
+            "auto_device",
+            "from_array_like",
+            "from_record_like",
+        ),
     },
 }

@@ -150,6 +150,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name not in MODULES and name not in SAME and name not in DUMMIES:
             return None
+        if name.startswith("cuda.") and importlib.machinery.PathFinder.find_spec(name, path) is not None:
+            return None  # cuda-core is installed
         spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
         spec.submodule_search_locations = []
         return spec
