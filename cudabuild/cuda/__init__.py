@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from cudabuild.host_api import DeviceArray as DeviceArray
     from cudabuild.host_api import DeviceDescriptor as DeviceDescriptor
     from cudabuild.host_api import Event as Event
+    from cudabuild.host_api import Reduce as Reduce
     from cudabuild.host_api import Stream as Stream
     from cudabuild.host_api import as_cuda_array as as_cuda_array
     from cudabuild.host_api import close as close
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from cudabuild.host_api import profile_start as profile_start
     from cudabuild.host_api import profile_stop as profile_stop
     from cudabuild.host_api import profiling as profiling
+    from cudabuild.host_api import reduce as reduce
     from cudabuild.host_api import require_context as require_context
     from cudabuild.host_api import select_device as select_device
     from cudabuild.host_api import stream as stream
@@ -163,13 +165,14 @@ _HOMES = {
     ),
     "cudabuild.cuda.errors": ("CudaSupportError", "KernelRuntimeError"),
     "cudabuild.host_api": (
-        "Context", "DeviceArray", "DeviceDescriptor", "Event", "Stream", "as_cuda_array", "close", "cuda_error",
+        "Context", "DeviceArray", "DeviceDescriptor", "Event", "Reduce", "Stream", "as_cuda_array", "close",
+        "cuda_error",
         "current_context", "default_stream", "defer_cleanup", "detect", "device_array", "device_array_like",
         "event", "event_elapsed_time", "external_stream", "from_cuda_array_interface", "get_current_device",
         "gpus", "is_available", "is_bfloat16_supported", "is_cuda_array", "is_float16_supported",
         "is_supported_version", "legacy_default_stream", "list_devices", "managed_array", "mapped",
         "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned", "pinned_array",
-        "pinned_array_like", "profile_start", "profile_stop", "profiling", "require_context", "select_device",
+        "pinned_array_like", "profile_start", "profile_stop", "profiling", "reduce", "require_context", "select_device",
         "stream", "synchronize", "to_device",
     ),
 }  # fmt: skip

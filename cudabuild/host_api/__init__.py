@@ -56,12 +56,14 @@ from cudabuild.host_api.queues import (
     stream,
     synchronize,
 )
+from cudabuild.host_api.reduction import Reduce, reduce
 
 __all__ = [
     "Context",
     "DeviceArray",
     "DeviceDescriptor",
     "Event",
+    "Reduce",
     "Stream",
     "as_cuda_array",
     "choice",
@@ -97,6 +99,7 @@ __all__ = [
     "profile_start",
     "profile_stop",
     "profiling",
+    "reduce",
     "require_context",
     "select_device",
     "stream",
