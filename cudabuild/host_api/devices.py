@@ -75,6 +75,16 @@ class DeviceDescriptor:
         driver = self._driver
         return (9, 0) if driver is None else tuple(driver.device_info(self.id).cc)
 
+    @property
+    def supports_float16(self) -> bool:
+        """Whether it has instructions for float16: from compute capability 5.3 on."""
+        return self.compute_capability >= (5, 3)
+
+    @property
+    def supports_bfloat16(self) -> bool:
+        """Whether it has instructions for bfloat16: from compute capability 8.0 on."""
+        return self.compute_capability >= (8, 0)
+
     def __getattr__(self, name: str) -> int:
         if not name.isupper():
             raise AttributeError(name)
@@ -181,6 +191,11 @@ class Context:
 
         page = sysconf("SC_PAGE_SIZE")
         return MemoryInfo((sysconf("SC_AVPHYS_PAGES") * page, sysconf("SC_PHYS_PAGES") * page))
+
+    def reset(self) -> None:
+        """Waits for everything that was queued. Memory and kernels stay: they belong to their arrays and functions, and
+        the device's context to the whole process."""
+        self.synchronize()
 
     def create_stream(self) -> Stream:
         return stream()

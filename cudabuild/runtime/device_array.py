@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from cudabuild.runtime.arguments import is_contiguous
 from cudabuild.runtime.configuration import stream_handle
-from cudabuild.runtime.geometry import gapless_strides, plan_moves, resolve_shape, take
+from cudabuild.runtime.geometry import (
+    can_broadcast,
+    cannot_broadcast,
+    gapless_strides,
+    plan_moves,
+    resolve_shape,
+    take,
+    transposed_axes,
+)
 from cudabuild.types import find_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from cudabuild.runtime.memory import GpuMemory, HostMemory
@@ -242,6 +250,8 @@ class DeviceArray:
         """
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         full = resolve_shape([int(extent) for extent in wanted], self.size)
+        if order == "A":  # as it lies
+            order = "F" if self.f and not self.c else "C"
         if not (self.f if order == "F" else self.c):
             raise NotImplementedError(f"reshaping {self!r} with strides {self.strides} in order {order} needs a copy")
         return self._view(self.pointer, full, gapless_strides(full, self.itemsize, order))
@@ -252,9 +262,7 @@ class DeviceArray:
 
     def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:
         """A view with its axes in another order; reversed by default."""
-        order = tuple(reversed(range(self.ndim))) if axes is None else tuple(int(axis) % self.ndim for axis in axes)
-        if sorted(order) != list(range(self.ndim)):
-            raise ValueError(f"axes {axes} are not the {self.ndim} axes of the array")
+        order = transposed_axes(self.ndim, axes)
         return self._view(self.pointer, tuple(self.shape[a] for a in order), tuple(self.strides[a] for a in order))
 
     @property
@@ -268,10 +276,32 @@ class DeviceArray:
         wanted = numpy.dtype(dtype)
         if wanted.itemsize == self.itemsize:
             return self._view(self.pointer, self.shape, self.strides, wanted)
-        if not self.shape or self.strides[-1] != self.itemsize or self.shape[-1] * self.itemsize % wanted.itemsize:
-            raise ValueError(f"{self!r} cannot be seen as {wanted}: its last axis has gaps, or does not divide")
+        if not self.shape or (self.strides[-1] != self.itemsize and self.shape[-1] > 1):
+            raise ValueError("To change to a dtype of a different size, the last axis must be contiguous")
+        if (self.shape[-1] * self.itemsize if wanted.itemsize > self.itemsize else self.itemsize) % wanted.itemsize:
+            size, what = "smaller", "the size of original dtype"
+            if wanted.itemsize > self.itemsize:
+                size, what = "larger", "the total size in bytes of the last axis of the array."
+            raise ValueError(f"When changing to a {size} dtype, its size must be a divisor of {what}")
         extent = self.shape[-1] * self.itemsize // wanted.itemsize
         return self._view(self.pointer, (*self.shape[:-1], extent), (*self.strides[:-1], wanted.itemsize), wanted)
+
+    def split(self, section: int, stream: Any = 0) -> Iterator[DeviceArray]:
+        """Views of ``section`` elements each, the last of what is left; of an array with one axis.
+
+        Raises:
+            ValueError: the array has another number of axes.
+        """
+        if self.ndim != 1:
+            raise ValueError(f"only an array with one axis is split into sections, not {self!r}")
+        for begin in range(0, self.size, section):
+            yield self[begin : begin + section]
+
+    def bind(self, stream: Any = 0) -> DeviceArray:
+        """The same array, with another stream for its copies."""
+        view = self._view(self.pointer, self.shape, self.strides)
+        view.stream = stream
+        return view
 
     # elements
 
@@ -333,6 +363,10 @@ class DeviceArray:
         given = numpy.asarray(value).astype(self.dtype, copy=False)
         if given.size == 1 and (view.c or view.f) and given.ndim <= len(shape) and view._fill(given, stream):
             return
+        while given.ndim > len(shape) and given.shape[0] == 1:
+            given = given[0]
+        if not can_broadcast(given.shape, shape):
+            raise ValueError(cannot_broadcast(given.shape, shape))
         view.copy_to_device(numpy.array(numpy.broadcast_to(given, shape), order="C"), stream)
 
     def _fill(self, value: Any, stream: Any) -> bool:
@@ -349,8 +383,8 @@ class DeviceArray:
     def _broadcast(self, shape: tuple[int, ...]) -> DeviceArray:
         added = len(shape) - self.ndim
         own = ((1,) * added + self.shape, (0,) * added + self.strides)
-        if added < 0 or any(have not in (1, want) for have, want in zip(own[0], shape, strict=True)):
-            raise ValueError(f"could not broadcast input array from shape {self.shape} into shape {shape}")
+        if not can_broadcast(self.shape, shape):
+            raise ValueError(cannot_broadcast(self.shape, shape))
         strides = tuple(0 if have != want else step for have, step, want in zip(*own, shape, strict=True))
         return self._view(self.pointer, shape, strides)
 
@@ -414,16 +448,19 @@ def make_array(
 
     Args:
         memory: the device's.
-        shape: a number, or a tuple of them.
+        shape: an integer, or a tuple, list or array of them.
         dtype: whatever NumPy takes.
         strides: in bytes, 0 or more; by default without gaps in ``order``.
         order: ``C`` or ``F``.
         stream: see :class:`DeviceArray`.
     """
+    from operator import index
+
     import numpy
 
     element = numpy.dtype(dtype)
-    full = tuple(int(extent) for extent in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    several = isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) > 0
+    full = tuple(map(index, shape if several else (shape,)))
     if any(extent < 0 for extent in full):
         raise ValueError(f"negative extents in the shape {full}")
     if element.hasobject:

@@ -8,7 +8,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-__all__ = ["Move", "gapless_strides", "plan_moves", "resolve_shape", "take"]
+__all__ = [
+    "Move",
+    "can_broadcast",
+    "cannot_broadcast",
+    "gapless_strides",
+    "plan_moves",
+    "resolve_shape",
+    "take",
+    "transposed_axes",
+]
 
 
 class Move:
@@ -52,6 +61,37 @@ def resolve_shape(shape: Sequence[int], size: int) -> tuple[int, ...]:
     if any(extent < 0 for extent in full) or known != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {full}")
     return full
+
+
+def transposed_axes(ndim: int, axes: Sequence[int] | None) -> tuple[int, ...]:
+    """For each axis of a transposed array the one of the array; reversed where ``axes`` is None.
+
+    Raises:
+        ValueError: not each axis once; in NumPy's words.
+    """
+    if axes is None:
+        return tuple(reversed(range(ndim)))
+    if len(axes) != ndim:
+        raise ValueError("axes don't match array")
+    for axis in axes:
+        if not -ndim <= axis < ndim:
+            raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    order = tuple(int(axis) % ndim for axis in axes)
+    if len(set(order)) != ndim:
+        raise ValueError("repeated axis in transpose")
+    return order
+
+
+def can_broadcast(source: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether an array of one shape can be assigned to one of another: extents of 1 serve all, as do missing axes."""
+    added = len(target) - len(source)
+    return added >= 0 and all(have in (1, want) for have, want in zip(source, target[added:], strict=True))
+
+
+def cannot_broadcast(source: Sequence[int], target: Sequence[int]) -> str:
+    """What NumPy says of an assignment whose shapes do not go together."""
+    from_, into = (f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})" for shape in (source, target))
+    return f"could not broadcast input array from shape {from_} into shape {into}"
 
 
 def take(shape: Sequence[int], strides: Sequence[int], key: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

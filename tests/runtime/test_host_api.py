@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 import threading
@@ -152,10 +153,19 @@ def test_views(machine: _Machine) -> None:
     assert array.T.is_f_contiguous()
     with pytest.raises(NotImplementedError, match="order C needs a copy"):
         array.T.reshape(60)
-    with pytest.raises(ValueError, match="cannot be seen as int64"):
-        array.view(np.int64)
-    with pytest.raises(ValueError, match=r"axes \(0, 0, 1\) are not the 3 axes"):
-        array.transpose((0, 0, 1))
+    np.testing.assert_array_equal(array.T.ravel(order="A").copy_to_host(), base.T.ravel(order="A"))
+    for mistake in (
+        lambda x: x.view(np.int64),
+        lambda x: x[:, :, ::2].view(np.int16),
+        lambda x: x.view("V3"),
+        lambda x: x.transpose((0, 0, 1)),
+        lambda x: x.transpose((0, 1, 3)),
+        lambda x: x.transpose((0, 1)),
+    ):
+        with pytest.raises(ValueError, match=r"dtype|ax[ie]s") as numpys:
+            mistake(base)
+        with pytest.raises(ValueError, match=re.escape(str(numpys.value))):
+            mistake(array)
     with pytest.raises(TypeError, match="without axes"):
         len(array[0, 0, 0, ...])
     with pytest.raises(TypeError, match="copy_to_host"):
@@ -190,8 +200,13 @@ def test_elements(machine: _Machine) -> None:
     for value in (258, -1):
         small[1:4] = value
         np.testing.assert_array_equal(small.copy_to_host(), [0, value, value, value, 0])
-    with pytest.raises(ValueError, match="broadcast"):
-        array[0] = np.arange(5)
+    array[0] = np.ones((1, 1, 6))
+    assert (array[0].copy_to_host() == 1.0).all()
+    for shape in ((5,), (1, 2, 3), (2, 6)):
+        with pytest.raises(ValueError, match="broadcast") as numpys:
+            base[0] = np.ones(shape)
+        with pytest.raises(ValueError, match=re.escape(str(numpys.value))):
+            array[0] = np.ones(shape)
     with pytest.raises(ValueError, match=r"could not broadcast input array from shape \(6,\) into shape \(5,\)"):
         array[0, 1:] = other
     with pytest.raises(TypeError, match="convert them in a kernel"):
@@ -209,6 +224,17 @@ def test_elements(machine: _Machine) -> None:
         base + array
 
 
+def test_parts_and_streams_of_arrays(machine: _Machine) -> None:
+    array = cuda.to_device(np.arange(7))
+    parts = list(array.split(3))
+    assert [part.copy_to_host().tolist() for part in parts] == [[0, 1, 2], [3, 4, 5], [6]]
+    with pytest.raises(ValueError, match="only an array with one axis"):
+        next(array.reshape(7, 1).split(3))
+    stream = cuda.stream()
+    bound = array.bind(stream)
+    assert (bound.stream, bound.pointer, array.stream) == (stream, array.pointer, 0)
+
+
 def test_making_arrays(machine: _Machine) -> None:
     fortran = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     assert cuda.to_device(fortran).strides == fortran.strides
@@ -216,6 +242,11 @@ def test_making_arrays(machine: _Machine) -> None:
     np.testing.assert_array_equal(cuda.to_device(np.arange(10)[::3]).copy_to_host(), [0, 3, 6, 9])
     np.testing.assert_array_equal(cuda.to_device([1, 2, 3]).copy_to_host(), [1, 2, 3])
     assert cuda.device_array(3).dtype == np.float64
+    for shape in ([2, 3], np.array([2, 3]), (np.int64(2), 3)):
+        assert cuda.device_array(shape).shape == (2, 3)
+    for shape in (1.5, np.float64(2), np.array(2.0), [2.0], np.array([2.0, 3.0]), (2, "3")):
+        with pytest.raises(TypeError):
+            cuda.device_array(shape)
     assert cuda.device_array((2, 3), np.int8, strides=(8, 1)).strides == (8, 1)
     assert cuda.device_array((0, 3)).copy_to_host().shape == (0, 3)
     assert cuda.device_array(()).copy_to_host().shape == ()
@@ -330,6 +361,9 @@ def test_devices(machine: _Machine) -> None:
     assert context.device == device
     assert 0 < context.get_memory_info()[0] <= context.get_memory_info()[1]
     context.synchronize()
+    context.reset()
+    assert device.supports_float16
+    assert device.supports_bfloat16 == (device.compute_capability >= (8, 0))
     with gpus[count - 1]:
         assert cuda.get_current_device().id == count - 1
     assert cuda.get_current_device().id == 0
