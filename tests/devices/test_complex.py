@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import cmath
+import enum
 import itertools
 import math
+import operator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -507,3 +510,73 @@ def test_real_numbers_become_complex(run, name):
     run(converts, f"{name}[::1], complex64[::1], complex128[::1]", 1, 8, x, out, wide)
     np.testing.assert_array_equal(out, x)
     np.testing.assert_array_equal(wide, np.arange(8) + 1j * x.astype(float) + 2 - 1 + 1j)
+
+
+class Pair(NamedTuple):
+    z: complex
+    scale: float
+
+
+class Turn(enum.Enum):
+    QUARTER = 1j
+
+
+def shifted(z, by=2j):
+    return z + by
+
+
+def in_every_construct(z, w, out):
+    total = 0
+    for value in z:
+        total += value
+    for k, value in enumerate(w):
+        total += value * k
+    for a, b in zip(z, w, strict=False):
+        total += a * b
+    out[0] = total
+    pair = Pair(z[0], 1)
+    chosen = pair if w[0] == z[0] else Pair(w[0], 2)
+    out[1] = chosen.z * chosen.scale
+    maybe = None
+    if w.size > 2:
+        maybe = z[1]
+    if maybe is not None:
+        out[2] = maybe
+    turn = Turn.QUARTER.value
+    turned = lambda value: value * turn  # noqa: E731
+    out[3] = turned(shifted(z[0])) + shifted(w[0], by=3)
+    pieces = (z[0], w[0], 1j)
+    out[4] = pieces[int(z[0].real) % 3] + (pieces == pieces)
+    out[5] = (z[0] and w[0]) + (z[4] or 1) + (not z[4]) + (z[1] in (1j, 3j))
+    out[6] = operator.mul(z[0], w[0]) - operator.neg(z[1]) + cuda.selp(z[0] != w[0], z[0], w[0])
+
+
+def on_arrays(z, w, out, rows):
+    np.add(z, w, out)
+    rows[0].fill(1j)
+    rows[1, 1:] = z[1:]
+    np.exp(z, rows[2])
+    rows[3] = 2
+    rows.T[0, 3] = z.sum() + np.mean(w) + sum(z)
+    rows.real[3, 1] = 7
+    rows[3].imag[2] = -1
+
+
+def test_constructs_and_whole_arrays(run):
+    z, w = np.array([1 + 2j, 3j, 2, -1 + 1j, 0, 0.5]), np.array([2 - 1j, 1, 1j, 4, 2 + 2j, 1])
+    out, rows = np.zeros(7, complex), np.zeros((4, 6), complex)
+    run(in_every_construct, "complex128[::1], complex128[::1], complex128[::1]", 1, 1, z, w, out)
+    total = z.sum() + (w * np.arange(6)).sum() + (z * w).sum()
+    turned = (z[0] + 2j) * 1j + w[0] + 3
+    wanted = [total, w[0] * 2, z[1], turned, w[0] + 1, w[0] + 1 + 1 + 1, z[0] * w[0] + z[1] + z[0]]
+    np.testing.assert_allclose(out, wanted, rtol=1e-14)
+    signature = "complex128[::1], complex128[::1], complex128[::1], complex128[:, ::1]"
+    out = np.zeros(6, complex)
+    run(on_arrays, signature, 1, 1, z, w, out, rows)
+    expected = np.zeros((4, 6), complex)
+    expected[0], expected[1, 1:], expected[2], expected[3] = 1j, z[1:], np.exp(z), 2
+    expected[3, 0] = 2 * z.sum() + w.mean()
+    expected[3, 1] = 7
+    expected[3, 2] = 2 - 1j
+    np.testing.assert_allclose(rows, expected, rtol=1e-14)
+    np.testing.assert_array_equal(out, z + w)

@@ -551,3 +551,61 @@ def test_atomics_on_float16(run):
     assert turns[:3].tolist() == [1, 1, 1]
     assert turns[-1] == 64
     np.testing.assert_array_equal(old, np.where(np.arange(64) == 7, 2, 0.5))
+
+
+def in_every_construct(z, w, out):
+    total = 0
+    for value in z:
+        total += value
+    for a, b in zip(z, w, strict=False):
+        total += a * b
+    out[0] = total
+    out[1] = math.hypot(z[0], w[0])
+    out[2] = math.fmod(z[0], w[0])
+    out[3] = math.ldexp(z[0], 2)
+    fraction, whole = math.modf(z[0])
+    out[4] = fraction + whole
+    mantissa, exponent = math.frexp(z[0])
+    out[5] = mantissa + exponent
+    quotient, rest = divmod(z[0], w[1])
+    out[6] = quotient * 10 + rest
+    out[7] = min(z[0], w[0], 1) + max(z[0], 2.5)
+    out[8] = np.maximum(z[0], w[0]) + np.fmin(z[0], w[0]) + np.sign(z[0])
+    out[9] = (z[0] < w[0]) + (z[0] == 1) + (z[0] != w[0]) + (1 < z[0] < 3) + (not z[5])
+    out[10] = z[0] ** -1 + z[0] ** 2
+    out[11] = z[0] + np.int8(1) + z[0] * np.float32(2)
+    out[12] = abs(complex(z[0], w[0])) + (z[0] * 1j).imag
+    out[13] = int(z[0]) + round(z[0]) + math.floor(w[0]) + math.trunc(w[0])
+    x = z[0]
+    while x > 0.1:
+        x = x / 2
+    out[14] = x
+    out[15] = z.sum() + np.max(w)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_constructs(run, name):
+    dtype = BRAIN if name == "bfloat16" else np.dtype(name)
+    z, w = (np.array(numbers).astype(dtype) for numbers in ([1.5, 2, 3, 0.25, 7, 0], [2, 0.5, 1, 4, 2, 1]))
+    out = np.zeros(16, dtype)
+    run(in_every_construct, f"{name}[::1], {name}[::1], {name}[::1]", 1, 1, z, w, out)
+    a, b = z.astype(float), w.astype(float)
+    total = a.sum() + (a * b).sum()
+    wanted = [total, 2.5, 1.5, 6, 1.5, 1.75, 30, 3.5, 4.5, 4, 2.9167, 5.5, 4, 7, 0.09375, a.sum() + 4]
+    step = float(ml_dtypes.finfo(dtype).eps)
+    np.testing.assert_allclose(out.astype(float), wanted, rtol=2 * step)
+
+
+def shows_brain(x):
+    print(x[0], (x[1], 1), bfloat16(-0.5))
+
+
+def test_print(run, capfd):
+    capfd.readouterr()
+    run(shows_brain, "bfloat16[::1]", 1, 1, np.array([1.5, np.inf], BRAIN))
+    if run.kind != "cpu":
+        import ctypes
+
+        cuda.synchronize()
+        ctypes.CDLL(None).fflush(None)
+    assert capfd.readouterr().out.strip() == "1.500000 (inf, 1) -0.500000"
