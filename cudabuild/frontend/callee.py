@@ -112,7 +112,7 @@ class Callee:
         first = len(arguments) - len(self.captured)
         captured = {name: arguments[first + number] for number, name in enumerate(self.captured)}
         defaults = {name: part for name, part in self.closure.defaults.items() if not leaves_of(part)}
-        return ClosureOperand(self.closure.inner, self.closure.frame, captured, defaults)
+        return self.closure.with_parts(captured, defaults)
 
 
 def callee_of(function: FunctionType | ClosureOperand) -> Callee:

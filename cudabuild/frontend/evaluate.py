@@ -11,7 +11,7 @@ from typing import Any
 
 from cudabuild.errors import nearest_name
 from cudabuild.fingerprint.values import find_function, is_partial
-from cudabuild.frontend import objects
+from cudabuild.frontend import closures, objects
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.declared import call_declared
 from cudabuild.frontend.diagnostics import Refusal
@@ -275,35 +275,6 @@ def _length(context: Context, instr: HirInstr, operands: list[Any], free: FreeNa
     return context.const(fits, bool_)
 
 
-def _function(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
-    inner = instr.attrs["inner"]
-    captured = dict(zip(inner.captured, operands, strict=False))
-    defaults = dict(zip(instr.attrs["defaults"], operands[len(captured) :], strict=True))
-    return ClosureOperand(inner, context.site[0], captured, defaults)
-
-
-def _refresh(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
-    """The operand with what the variables captured from this frame are by now."""
-    cells = dict(zip(instr.attrs["names"], operands[1:], strict=True))
-    frame = context.site[0]
-
-    def renew(operand: Operand, depth: int) -> Operand:
-        if isinstance(operand, TupleOperand):
-            return TupleOperand(tuple(renew(element, depth) for element in operand.elements), operand.kind)
-        if not isinstance(operand, ClosureOperand) or depth > _DEEPEST_CLOSURE:
-            return operand
-        own = operand.frame is frame
-        captured = {name: cells.get(name, part) if own else part for name, part in operand.captured.items()}
-        captured = {name: renew(part, depth + 1) for name, part in captured.items()}
-        return ClosureOperand(operand.inner, operand.frame, captured, operand.defaults)
-
-    return renew(operands[0], 0)
-
-
-#: Functions that capture one another; what lies deeper keeps what it captured when it was made.
-_DEEPEST_CLOSURE = 4
-
-
 def _refused(context: Context, instr: HirInstr, operands: list[Any], free: FreeNames) -> Operand:
     raise instr.attrs["refusal"]
 
@@ -313,7 +284,7 @@ def _call(context: Context, instr: HirInstr, operands: list[Any], free: FreeName
     split = len(operands) - len(keywords)
     named = dict(zip(keywords, operands[split:], strict=True))
     positional = _spread(context, operands[:split], instr.attrs.get("starred", ()))
-    return call(context, positional[0], positional[1:], named)
+    return closures.rest(call(context, positional[0], positional[1:], named), context.site[0])
 
 
 def call(context: Context, callee: Operand, arguments: list[Operand], keywords: dict[str, Operand]) -> Operand:
@@ -475,8 +446,8 @@ _HANDLERS: dict[str, Any] = {
     "raise": _raise,
     "poison": _poison,
     "refused": _refused,
-    "function": _function,
-    "refresh": _refresh,
+    "function": closures.make,
+    "refresh": closures.refresh,
     "length": _length,
     "undef": _undef,
 }

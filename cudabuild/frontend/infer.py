@@ -115,11 +115,19 @@ class FunctionInference:
                 return
             if _depth(self.result) > _DEEPEST_RESULT:
                 break
+        recursive = self.result is not None and _depth(self.result) > _DEEPEST_RESULT
+        what = (
+            "Return type of recursive function does not converge" if recursive else "a variable's type changes for ever"
+        )
         refusal = Refusal(
             "types that grow without end",
-            found=f"{self.hir.name}: Return type of recursive function does not converge",
-            expected="a result of the same type on every path",
-            do="return values of a fixed number of elements, and loop instead of nesting tuples",
+            found=f"{self.hir.name}: {what}",
+            expected="a result of the same type on every path"
+            if recursive
+            else "variables that keep their types from one turn of a loop to the next",
+            do="return values of a fixed number of elements, and loop instead of nesting tuples"
+            if recursive
+            else "build no tuples or functions of themselves in a loop",
         )
         self.typing.add(refusal, self.hir.location)
         self.result = Poison()

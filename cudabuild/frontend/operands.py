@@ -96,14 +96,21 @@ class ClosureOperand:
     Attributes:
         inner: how it was written.
         frame: the inference of the function that made it.
-        captured: what its captured variables stand for, by name.
+        captured: what its captured variables stand for, by name; nothing while it rests in the frame whose variables
+            they are: they are filled in where it is called, passed on or returned.
+        origins: the frame and the name of each captured variable.
         defaults: of the parameters that have one, by name.
     """
 
     inner: InnerFunction
     frame: Any
     captured: dict[str, Operand]
+    origins: dict[str, tuple[Any, str]]
     defaults: dict[str, Operand]
+
+    def with_parts(self, captured: dict[str, Operand], defaults: dict[str, Operand]) -> ClosureOperand:
+        """This function with other captured values and defaults."""
+        return ClosureOperand(self.inner, self.frame, captured, self.origins, defaults)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +229,7 @@ def map_leaves(operand: Operand, change: Callable[[Value], Operand]) -> Operand:
     if isinstance(operand, ClosureOperand):
         captured = {name: inside(part) for name, part in operand.captured.items()}
         defaults = {name: inside(part) for name, part in operand.defaults.items()}
-        return ClosureOperand(operand.inner, operand.frame, captured, defaults)
+        return operand.with_parts(captured, defaults)
     if isinstance(operand, MethodOperand):
         return MethodOperand(inside(operand.base), operand.name)
     return operand
@@ -371,7 +378,7 @@ def _join_parts(
             return None
         captured = {name: both(part, new.captured[name]) for name, part in old.captured.items()}
         defaults = {name: both(part, new.defaults[name]) for name, part in old.defaults.items()}
-        result = ClosureOperand(old.inner, old.frame, captured, defaults)
+        result = old.with_parts(captured, defaults)
     elif isinstance(old, SliceOperand) and isinstance(new, SliceOperand):
         pairs = [(old.start, new.start), (old.stop, new.stop), (old.step, new.step)]
         if any((a is None) != (b is None) for a, b in pairs):

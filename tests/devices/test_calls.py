@@ -184,6 +184,19 @@ def inner_functions(x, o):
 
     o[11] = power(x[2], 5) + apply(power, 2, x[2])
 
+    def maker(n):
+        return lambda v: v * n + k  # k as it is when this is called, not when it is made
+
+    f = maker(10)
+    k = x[2]
+    o[12] = f(1)
+    for _ in range(3):
+        g = maker(2)
+        h = lambda v: g(v) + f(v)  # noqa: B023, E731
+        k = k + 1
+        o[13] += h(x[0])
+        f = lambda v: v + k  # noqa: B023, E731
+
 
 def later_inner(a):
     def first(b):

@@ -70,6 +70,7 @@ class Writer:
 
     SIMPLE = ("assign", "assign", "assign_none", "assign_pair", "assign_nested", "unpack", "loop_over_pair")
     COMPOUND = ("define", "define", "choose", "repeat", "loop_over_anything", "loop_over_zip", "match", "take")
+    COMPOUND += ("maker", "loop_over_functions", "recursion")
 
     def assign(self, depth):
         return [f"{self.random.choice(NUMBERS)} {self.random.choice(['=', '+=', '-='])} {self.number()}"]
@@ -128,6 +129,36 @@ class Writer:
             "    else:",
             f"        c += w + {self.number()}",
             *self.block(depth + 1, 1),
+            *self.random.choice(
+                [[], [f"    if {self.condition()}:", f"        {self.random.choice(['break', 'continue'])}"]]
+            ),
+            *self.random.choice([[], ["else:", *self.block(depth + 1, 1)]]),
+        ]
+
+    def maker(self, depth):
+        name, self.made = f"f{self.made}", self.made + 1
+        lines = [f"{name} = adder({self.number()})"] if self.random.random() < 0.5 else [
+            f"def make{name}(k):",
+            f"    return lambda v, y=1: v + k * y - {self.random.choice(NUMBERS)}",
+            f"{name} = make{name}({self.number()})",
+        ]  # fmt: skip
+        self.functions.append(name)
+        return lines
+
+    def loop_over_functions(self, depth):
+        if not self.functions:
+            return self.assign(depth)
+        chosen = [self.random.choice(self.functions) for _ in range(self.random.randint(1, 3))]
+        return [f"for g in ({', '.join(chosen)},):", f"    b += g({self.number()}) % 89"]
+
+    def recursion(self, depth):
+        name, self.made = f"f{self.made}", self.made + 1
+        self.functions.append(name)
+        body = ["    if y < 1 or y > 9:", f"        return v + {self.random.choice(NUMBERS)}"]
+        return [
+            f"def {name}(v, y={self.random.randint(0, 5)}):",
+            *body,
+            f"    return ({name}(v + 1, y - 1) * 2 - y) % 89",
         ]
 
     def loop_over_zip(self, depth):
@@ -152,6 +183,13 @@ def total(*values):
 
 def swapped(pair):
     return pair[1], pair[0]
+
+
+def adder(k):
+    def add(v, y=2):
+        return (v + k * y) % 89
+
+    return add
 
 
 def call(function, *values):
