@@ -195,7 +195,6 @@ def inner_functions(x, o):
         h = lambda v: g(v) + f(v)  # noqa: B023, E731
         k = k + 1
         o[13] += h(x[0])
-        f = lambda v: v + k  # noqa: B023, E731
 
 
 def later_inner(a):
