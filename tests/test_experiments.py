@@ -17,6 +17,7 @@ NAMES = (
     "import_cost",
     "no_llvmlite",
     "planted_faults",
+    "random_programs",
     "wheel_contents",
     "wild_front_end",
 )

@@ -1,66 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random kernels give on every device what Python and NumPy give."""
+"""Random kernels (``tests/random_programs``) leave on every device what the language defines; ``random_programs.py``
+among the experiments runs thousands of them."""
 
 from __future__ import annotations
 
-import itertools
-import linecache
-from typing import Any
+from collections import Counter
 
-import numpy as np
-from hypothesis import HealthCheck, example, given, settings
-from interpret import run_python
-from kernel_texts import FOOTER, HEADER, kernels
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from launching import Run
+from program_runs import Judge
+from program_shrink import shrink
+from program_tree import Program
+from program_writer import make_program
 
-from cudabuild.definition import DEFAULT_OPTIONS
+#: The configurations of ``run``'s devices; the Python device is asked along with the CPU device.
+CONFIGURATIONS = {"cpu": ["cpu", "cpu-unchecked", "python"], "gpu32": ["gpu32"], "gpu64": ["gpu64"]}
 
-SIGNATURE = (
-    "const int32[::1], const uint8[::1], const int64[::1], const float32[::1], const float64[::1], int, float32,"
-    "int32[::1], int64[::1], float32[::1], float64[::1]"
+
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # ``--shrink`` of the experiment makes programs smaller
 )
-SIZE = 5
-OPTIONS = DEFAULT_OPTIONS.replace(fma=False)
-numbers = itertools.count()
+@given(seed=st.integers(0, 1 << 32))
+def test_devices_agree_with_the_oracle(run: Run, seed: int) -> None:
+    program = make_program(seed)
+    verdict = Judge(CONFIGURATIONS[run.kind], {run.kind: run}).judge(program)
+    assert not verdict.failures, f"seed {seed}: {verdict.failures}\n{program.signature}\n{program.source()}"
 
 
-def define(text: str) -> Any:
-    name = f"<random kernel {next(numbers)}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    namespace: dict[str, Any] = {}
-    exec(compile(text, name, "exec"), namespace)  # the generator's own text
-    return namespace["kernel"]
+def test_a_seed_is_a_program() -> None:
+    for seed in range(30):
+        one, two = make_program(seed), make_program(seed)
+        assert (one.source(), one.meaning(), one.signature) == (two.source(), two.meaning(), two.signature)
 
 
-def arguments() -> list[Any]:
-    return [
-        np.array([3, -2, 0, 7, -5], np.int32),
-        np.array([1, 200, 3, 0, 255], np.uint8),
-        np.array([10, -1, 4, 6, -8], np.int64),
-        np.array([0.5, -1.25, 2.0, 0.0, 3.5], np.float32),
-        np.array([1.5, -0.75, 0.125, 4.0, -2.0], np.float64),
-        3,
-        np.float32(0.75),
-        np.zeros(SIZE, np.int32),
-        np.zeros(SIZE, np.int64),
-        np.zeros(SIZE, np.float32),
-        np.zeros(SIZE, np.float64),
-    ]
+def test_what_programs_hold() -> None:
+    total: Counter[str] = Counter()
+    for seed in range(400):
+        total.update(make_program(seed).features())
+    types = (
+        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
+        "float32", "float64", "complex64", "complex128", "int", "float",
+    )  # fmt: skip
+    wanted = [f"type {name}" for name in types]
+    wanted += [f"statement {name}" for name in ("for", "for-each", "while", "if", "break", "continue", "return")]
+    wanted += [f"statement {name}" for name in ("view", "local", "barrier", "atomic", "tuple", "unpack", "accumulate")]
+    wanted += [f"layout {name}" for name in ("C", "F", "A", "C of 3 axes", "F of 3 axes", "A of 3 axes")]
+    wanted += ["operation call", "operation negative-index", "literals weak", "literals numba"]
+    assert [name for name in wanted if total[name] < 8] == []
+    assert total["statements"] >= 12 * 400
 
 
-def with_body(*lines: str) -> str:
-    return HEADER + "".join(f"        {line}\n" for line in lines) + FOOTER
+def test_a_wrong_kernel_is_found() -> None:
+    """The kernel stores one more than the oracle does."""
+    program = make_program(2)
+    stores = [s.clauses[0] for s in program.kernel.body if s.tag == "store" and s.clauses[0].parts[-1].kind == "int64"]
+    assert stores, "another seed has such a store"
+    assert not Judge(["cpu-unchecked"]).judge(program).failures
+    stores[-1].source = stores[-1].source.replace("= {}", "= 1 + {}")
+    (found,) = Judge(["cpu-unchecked"]).judge(program).failures.values()
+    assert "not" in found
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@example(with_body("for p in range(5, 0, -2):", "    k = k + p", "    if p == 3: continue", "    m += k"))
-@given(kernels)
-def test_devices_agree_with_python(run: Any, text: str) -> None:
-    kernel = define(text)
-    expected, found = arguments(), arguments()
-    run_python(kernel, (1, 1, 1), (8, 1, 1), *expected)
-    run(kernel, SIGNATURE, 1, 8, *found, options=OPTIONS)
-    for name, want, have in zip(("int", "long", "single", "double"), expected[-4:], found[-4:], strict=True):
-        if name in ("int", "long"):
-            np.testing.assert_array_equal(have, want, err_msg=text)
-        else:
-            np.testing.assert_allclose(have, want, rtol=2e-5, atol=1e-30, err_msg=text)
+def test_shrinking_keeps_what_is_wrong() -> None:
+    def fails(program: Program) -> bool:
+        return any(expression.tag == "floordiv" for expression in program.expressions()) and bool(program.meaning())
+
+    program = next(program for program in map(make_program, range(100)) if fails(program))
+    small = shrink(program, fails, 20)
+    assert fails(small)
+    assert len(list(small.statements())) <= 3
+    assert len(small.source()) < len(program.source())

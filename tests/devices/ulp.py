@@ -105,6 +105,8 @@ def same_bits(a: Any, b: Any) -> Any:
     if a.dtype.names is not None:
         fields = [same_bits(a[name], b[name]) for name in a.dtype.names]
         return np.logical_and.reduce([field.reshape(*a.shape, -1).all(axis=-1) for field in fields])
+    if a.dtype.name == "bfloat16":
+        return same_bits(a.astype(np.float32), b.astype(np.float32))
     if a.dtype.kind in "mM":
         return a.view(np.int64) == b.view(np.int64)  # not a time is not equal to itself
     if a.dtype.kind == "c":

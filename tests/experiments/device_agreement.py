@@ -36,7 +36,7 @@ __all__ = ["main"]
 
 #: Left out by ``--quick``: random programs, what takes its time, and tests without a launch.
 SLOW = (
-    "random_programs or random_python or hundred_thousand or float16 or test_complex or test_times or test_tuples or "
+    "random_programs or hundred_thousand or float16 or test_complex or test_times or test_tuples or "
     "test_slice_assignment or test_records or test_texts or test_coverage or test_agreement or test_ulp"
 )
 

@@ -131,6 +131,15 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             if machine.suite is not None
             else {}
         ),
+        "random": (
+            [
+                machine.full,
+                EXPERIMENTS / "random_programs.py",
+                *("--devices", "gpu", "--count", "2000", "--jobs", "16", "--no-plants"),
+            ],
+            checkout,
+            240,
+        ),
         "sanitizer": (
             [machine.full, EXPERIMENTS / "planted_faults.py", "--quick", "--sanitizer", "compute-sanitizer"],
             checkout,
