@@ -21,7 +21,7 @@ from cudabuild.cpu.device import CpuDevice
 from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition
 from cudabuild.errors import BoundsError, CheckError, Finding
 from cudabuild.frontend import build_ir
-from cudabuild.types import float32, int32, parse_signature
+from cudabuild.types import complex64, complex128, float32, int32, parse_signature
 
 
 @pytest.fixture
@@ -424,3 +424,54 @@ def test_a_kernel_that_is_not_checked_holds_no_checks():
     function = build_ir(KernelDefinition(launch.kernel, launch.signature), parse_signature(launch.signature))
     assert "check." not in emit_host_text(function)[0]
     assert "@check.access" in emit_host_text(function, checks=frozenset(("races",)))[0]
+
+
+def parts_by_two_threads(z, out):
+    i = cuda.threadIdx.x
+    if i % 2 == 0:
+        z.real[i // 2] = i
+    else:
+        z.imag[i // 2] = i
+    tile = cuda.shared.array(32, complex128)
+    tile[i] = out[i]
+    cuda.syncthreads()
+    out[i] = tile[31 - i]
+
+
+def whole_beside_a_part(z, out):
+    i = cuda.threadIdx.x
+    if i % 2 == 0:
+        z.real[i // 2] = i
+    else:
+        out[i] = z[i // 2]
+
+
+def half_written(z, out):
+    i = cuda.threadIdx.x
+    tile = cuda.shared.array(32, complex64)
+    tile.real[i] = 1
+    out[i] = tile[i].real
+    if z[0] == 1:
+        out[i] += tile[i]
+
+
+def test_parts_of_complex_numbers_are_watched_apart(find):
+    z, out = np.zeros(16, complex), np.zeros(32, complex)
+    signature = "complex128[::1], complex128[::1]"
+    assert find(parts_by_two_threads, signature, 1, 32, z, out) == ()
+    np.testing.assert_array_equal(z, np.arange(0, 32, 2) + 1j * np.arange(1, 32, 2))
+    (race,) = find(whole_beside_a_part, signature, 1, 32, z, out)
+    assert race.kind == "races"
+    assert {"uninit"} == {finding.kind for finding in find(half_written, signature, 1, 32, z, out)}
+
+
+def out_of_range(z, out):
+    i = cuda.threadIdx.x
+    out.imag[i + 1] = z.real[i]
+
+
+def test_an_index_beyond_a_part_is_told(find):
+    z, out = np.ones(8, np.complex64), np.zeros(8, np.complex64)
+    with pytest.raises(BoundsError, match="index 8 is out of range for axis 0 with 8 elements"):
+        find(out_of_range, "complex64[::1], complex64[::1]", 1, 8, z, out, checks="bounds")
+    np.testing.assert_array_equal(out, [0, *[1j] * 7])
