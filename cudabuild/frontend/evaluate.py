@@ -93,7 +93,8 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
     handler = _HANDLERS.get(instr.op)
     if handler is not None:
         return handler(context, instr, operands, free)  # type: ignore[no-any-return]
-    return ITERATION[instr.op](context, instr, operands)
+    made = ITERATION[instr.op](context, instr, operands)
+    return closures.rest(made, context.site[0]) if instr.op in ("step", "item_at") else made
 
 
 #: Operations that know what to do with None-or-a-value and with members of enums; for the others it is the value.
