@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from cudabuild.host_api import DeviceArray as DeviceArray
     from cudabuild.host_api import DeviceDescriptor as DeviceDescriptor
     from cudabuild.host_api import Event as Event
+    from cudabuild.host_api import GUFunc as GUFunc
     from cudabuild.host_api import Reduce as Reduce
     from cudabuild.host_api import Stream as Stream
+    from cudabuild.host_api import UFunc as UFunc
     from cudabuild.host_api import as_cuda_array as as_cuda_array
     from cudabuild.host_api import close as close
     from cudabuild.host_api import cuda_error as cuda_error
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from cudabuild.host_api import from_cuda_array_interface as from_cuda_array_interface
     from cudabuild.host_api import get_current_device as get_current_device
     from cudabuild.host_api import gpus as gpus
+    from cudabuild.host_api import guvectorize as guvectorize
     from cudabuild.host_api import is_available as is_available
     from cudabuild.host_api import is_bfloat16_supported as is_bfloat16_supported
     from cudabuild.host_api import is_cuda_array as is_cuda_array
@@ -90,6 +93,7 @@ if TYPE_CHECKING:
     from cudabuild.host_api import stream as stream
     from cudabuild.host_api import synchronize as synchronize
     from cudabuild.host_api import to_device as to_device
+    from cudabuild.host_api import vectorize as vectorize
     from cudabuild.lang.half import fp16 as fp16
     from cudabuild.lang.libdevice import libdevice as libdevice
     from cudabuild.runtime.hints import In as In
@@ -165,15 +169,15 @@ _HOMES = {
     ),
     "cudabuild.cuda.errors": ("CudaSupportError", "KernelRuntimeError"),
     "cudabuild.host_api": (
-        "Context", "DeviceArray", "DeviceDescriptor", "Event", "Reduce", "Stream", "as_cuda_array", "close",
-        "cuda_error",
+        "Context", "DeviceArray", "DeviceDescriptor", "Event", "GUFunc", "Reduce", "Stream", "UFunc",
+        "as_cuda_array", "close", "cuda_error",
         "current_context", "default_stream", "defer_cleanup", "detect", "device_array", "device_array_like",
         "event", "event_elapsed_time", "external_stream", "from_cuda_array_interface", "get_current_device",
-        "gpus", "is_available", "is_bfloat16_supported", "is_cuda_array", "is_float16_supported",
+        "gpus", "guvectorize", "is_available", "is_bfloat16_supported", "is_cuda_array", "is_float16_supported",
         "is_supported_version", "legacy_default_stream", "list_devices", "managed_array", "mapped",
         "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned", "pinned_array",
         "pinned_array_like", "profile_start", "profile_stop", "profiling", "reduce", "require_context", "select_device",
-        "stream", "synchronize", "to_device",
+        "stream", "synchronize", "to_device", "vectorize",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -57,14 +57,17 @@ from cudabuild.host_api.queues import (
     synchronize,
 )
 from cudabuild.host_api.reduction import Reduce, reduce
+from cudabuild.host_api.ufuncs import GUFunc, UFunc, guvectorize, vectorize
 
 __all__ = [
     "Context",
     "DeviceArray",
     "DeviceDescriptor",
     "Event",
+    "GUFunc",
     "Reduce",
     "Stream",
+    "UFunc",
     "as_cuda_array",
     "choice",
     "close",
@@ -81,6 +84,7 @@ __all__ = [
     "from_cuda_array_interface",
     "get_current_device",
     "gpus",
+    "guvectorize",
     "is_available",
     "is_bfloat16_supported",
     "is_cuda_array",
@@ -105,4 +109,5 @@ __all__ = [
     "stream",
     "synchronize",
     "to_device",
+    "vectorize",
 ]

@@ -356,7 +356,7 @@ class DeviceArray:
         if isinstance(value, DeviceArray):
             if value.dtype != self.dtype:
                 raise TypeError(f"elements of {value.dtype} cannot be put into {self!r}: convert them in a kernel")
-            view.copy_to_device(value._broadcast(shape), stream)
+            view.copy_to_device(value.broadcast_to(shape), stream)
             return
         import numpy
 
@@ -380,7 +380,12 @@ class DeviceArray:
             self._memory.fill(self.pointer, number, width, self.nbytes // width, self._stream(stream))
         return True
 
-    def _broadcast(self, shape: tuple[int, ...]) -> DeviceArray:
+    def broadcast_to(self, shape: tuple[int, ...]) -> DeviceArray:
+        """A view of a larger shape, by NumPy's rule: axes of one element repeat it.
+
+        Raises:
+            ValueError: the shapes do not go together.
+        """
         added = len(shape) - self.ndim
         own = ((1,) * added + self.shape, (0,) * added + self.strides)
         if not can_broadcast(self.shape, shape):
