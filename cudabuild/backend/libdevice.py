@@ -34,7 +34,7 @@ INTRINSICS = {
 #: float32 functions with an approximate twin, used under fastmath (as ``nvcc -use_fast_math`` does).
 _FAST = {
     "sin": "fast_sinf", "cos": "fast_cosf", "tan": "fast_tanf", "exp": "fast_expf", "exp10": "fast_exp10f",
-    "log": "fast_logf", "log2": "fast_log2f", "log10": "fast_log10f", "pow": "fast_powf",
+    "log": "fast_logf", "log2": "fast_log2f", "log10": "fast_log10f", "pow": "fast_powf", "tanh": "fast_tanhf",
 }  # fmt: skip
 
 

@@ -73,7 +73,8 @@ def test_ptx_of_square_roots(function: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "instruction"), [("sin", "sin.approx"), ("exp", "ex2.approx"), ("log", "lg2.approx")]
+    ("function", "instruction"),
+    [("sin", "sin.approx"), ("exp", "ex2.approx"), ("log", "lg2.approx"), ("tanh", "tanh.approx.f32")],
 )
 def test_fastmath_swaps_functions_for_approximations(function: str, instruction: str) -> None:
     plain = make_ptx(math_kernel(function))

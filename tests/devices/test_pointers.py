@@ -112,3 +112,33 @@ def two_indices(p):
 def test_refusals(function, kinds, message) -> None:
     with pytest.raises(CompilationError, match=message):
         build_ir(KernelDefinition(function), parse_signature(kinds))
+
+
+def addresses(x, out):
+    tile = cuda.shared.array(4, np.float64)
+    out[0] = x.ctypes.data
+    out[1] = x[1:].ctypes.data - x.ctypes.data
+    out[2] = tile.ctypes.data % 16
+
+
+def test_addresses_of_arrays(run, memory) -> None:
+    address, _ = memory(np.arange(3.0))
+    out = np.zeros(3, np.int64)
+    run(of_pointer, "CPointer(float64), int64[::1]", 1, 1, address, out)
+    assert list(out) == [address, 8, 0]
+
+
+def of_pointer(pointer, out):
+    addresses(cuda.carray(pointer, 3), out)
+
+
+def by_elements(x, places, out):
+    for i in range(places.size):
+        place = places[i : i + 1].reshape(())  # an array without axes is its element
+        out[i] = x[place, 1] + x[(place, place)]
+
+
+def test_indices_that_are_arrays_without_axes(run) -> None:
+    x, places, out = np.arange(9.0).reshape(3, 3), np.array([2, 0, -1]), np.zeros(3)
+    run(by_elements, "float64[:, ::1], int64[::1], float64[::1]", 1, 1, x, places, out)
+    assert list(out) == [x[p, 1] + x[p, p] for p in places]

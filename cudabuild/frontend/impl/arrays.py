@@ -29,6 +29,7 @@ from cudabuild.frontend.operands import (
 from cudabuild.frontend.promotion import join_types
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Boolean, Complex, Integer, Member, Record, Scalar, bool_, none, weak_int
+from cudabuild.types.named import NamedTuple
 
 __all__ = [
     "array_attribute",
@@ -41,7 +42,9 @@ __all__ = [
 ]
 
 _TUPLE_INDEX = "tuple index out of range"
-_ATTRIBUTES = ("shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "T", "flat", "real", "imag")
+_ATTRIBUTES = (
+    "shape", "size", "ndim", "strides", "itemsize", "nbytes", "dtype", "ctypes", "T", "flat", "real", "imag",
+)  # fmt: skip
 
 
 def array_attribute(context: Context, array: Value, name: str) -> Operand:
@@ -75,6 +78,9 @@ def array_attribute(context: Context, array: Value, name: str) -> Operand:
         return context.weak(kind.dtype.size)
     if name == "dtype":
         return Static(kind.dtype)
+    if name == "ctypes":  # x.ctypes.data is the address
+        address = context.emit("address", weak_int, array)
+        return TupleOperand((address,), NamedTuple("ctypes", ("data",), (weak_int,)))
     if isinstance(kind.dtype, Record):
         return read_member(context, array, find_member(array, name))
     if name in ("real", "imag") and isinstance(kind.dtype, Complex):
@@ -300,6 +306,8 @@ def _axes(context: Context, array: Value, index: Operand) -> list[Value | SliceO
     given += [whole] * (kind.ndim - len(given))
     axes: list[Value | SliceOperand] = []
     for part in given:
+        if isinstance(part, Value) and isinstance(part.type, Array) and part.type.ndim == 0:
+            part = context.emit("load", part.type.dtype, part)  # an array without axes is its element
         if isinstance(part, SliceOperand) or (isinstance(part, Value) and isinstance(part.type, Integer)):
             axes.append(part)
         else:
