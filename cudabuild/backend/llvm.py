@@ -22,6 +22,7 @@ __all__ = [
     "emit_assembly",
     "emit_object",
     "find_version",
+    "host_code_model",
     "host_features",
     "host_has_fma",
     "host_machine",
@@ -89,17 +90,28 @@ def nvptx_machine(processor: str, level: int) -> Any:
 
 @cache
 def host_machine(level: int, processor: str = "", features: str = "") -> Any:
-    """LLVM's code generator for the machine that this process runs on; position-independent, for the JIT."""
+    """LLVM's code generator for the machine that this process runs on, for the JIT."""
     binding = _binding()
     target = binding.Target.from_triple(host_triple())
+    reloc, model = host_code_model()
     return target.create_target_machine(
         cpu=processor or host_processor(),
         features=features or host_features(),
         opt=level,
-        reloc="pic",
-        codemodel="small",
+        reloc=reloc,
+        codemodel=model,
         jit=True,
     )
+
+
+def host_code_model() -> tuple[str, str]:
+    """How host code names addresses: relocation and code model of LLVM.
+
+    Whole addresses. The JIT asks for memory section by section, and in a process that has much of its address space
+    taken (a CUDA context takes terabytes) a constant may come to lie more than 2 GiB from the code; with the small
+    model LLVM's loader ends the process then. The large model costs nothing that a benchmark shows.
+    """
+    return ("static", "large") if "linux" in host_triple() else ("pic", "jitdefault")
 
 
 def host_triple() -> str:

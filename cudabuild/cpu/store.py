@@ -33,8 +33,8 @@ class ImageStore(Protocol):
 
 @cache
 def host_target() -> str:
-    """The name of this computer as a target: ``host-x86_64-`` and a digest of triple, processor and features."""
-    parts = llvm.host_triple(), llvm.host_processor(), llvm.host_features()
+    """The name of this computer as a target: ``host-x86_64-`` and a digest of triple, processor, features and model."""
+    parts = llvm.host_triple(), llvm.host_processor(), llvm.host_features(), *llvm.host_code_model()
     return f"host-{platform.machine()[:18]}-{digest_parts(*map(str.encode, parts)).hex()[:16]}"
 
 
