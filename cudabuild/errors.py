@@ -25,6 +25,7 @@ __all__ = [
     "DriverError",
     "Finding",
     "ImageFormatError",
+    "KernelResultError",
     "LaunchError",
     "Location",
     "NoImageError",
@@ -135,6 +136,10 @@ class CompilationError(CudabuildError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.diagnostics,))
+
+
+class KernelResultError(CompilationError, TypeError):
+    """A kernel that returns a value, perhaps among other mistakes."""
 
 
 class SourceError(CudabuildError):

@@ -233,6 +233,7 @@ def test_blocks_that_run_at_once() -> None:
     assert overload.cooperative
     assert overload.max_cooperative_grid_blocks(256) >= 8
     assert overload.max_cooperative_grid_blocks((16, 16)) == overload.max_cooperative_grid_blocks(256)
+    assert waits.max_cooperative_grid_blocks(256) == overload.max_cooperative_grid_blocks(256)
 
 
 def test_texts() -> None:

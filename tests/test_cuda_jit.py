@@ -127,6 +127,14 @@ def test_a_device_functions_best_signature_is_taken() -> None:
         kernel[1, 1](np.zeros(1, np.complex128), 1j, 1.0)
 
 
+def test_a_kernel_that_returns_a_value_is_a_type_error_too() -> None:
+    kernel = cuda.jit(lambda x: x[0])
+    with pytest.raises(TypeError, match="a kernel returns a value"):
+        kernel[1, 1](np.zeros(1))
+    with pytest.raises(TypingError, match="a kernel returns a value"):
+        kernel[1, 1](np.zeros(1))
+
+
 def test_mistakes_are_told_at_the_decorator_where_there_is_a_signature() -> None:
     def wrong(x: Any) -> None:
         x[0] = undefined_name(x[0])  # type: ignore[name-defined]  # noqa: F821

@@ -7,7 +7,11 @@ from cudabuild.errors import Diagnostic, Location
 from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.source import FunctionSource
 
-__all__ = ["DiagnosticSink", "Refusal"]
+__all__ = ["KERNEL_RETURNS", "DiagnosticSink", "Refusal"]
+
+
+#: The title of the mistake that has an error of its own.
+KERNEL_RETURNS = "a kernel returns a value"
 
 
 class Refusal(Exception):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from cudabuild.errors import Diagnostic, Location
 from cudabuild.frontend.callee import Callee
 from cudabuild.frontend.context import Context
-from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
+from cudabuild.frontend.diagnostics import KERNEL_RETURNS, DiagnosticSink, Refusal
 from cudabuild.frontend.evaluate import evaluate
 from cudabuild.frontend.free_names import FreeNames
 from cudabuild.frontend.iteration import Unrolling
@@ -224,7 +224,7 @@ class FunctionInference:
         if self.is_kernel:
             if not isinstance(value, (NoneOperand, Poison)):
                 refusal = Refusal(
-                    "a kernel returns a value",
+                    KERNEL_RETURNS,
                     found=f"return of {describe(value)}",
                     expected="'return' without a value",
                     do="store the result in an element of an array argument",

@@ -13,11 +13,11 @@ from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from cudabuild.definition import KernelDefinition
-from cudabuild.errors import CompilationError, Diagnostic, SourceError
+from cudabuild.errors import CompilationError, Diagnostic, KernelResultError, SourceError
 from cudabuild.frontend.ast_to_hir import build_hir
 from cudabuild.frontend.callee import Callee, callee_of
 from cudabuild.frontend.context import Context
-from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
+from cudabuild.frontend.diagnostics import KERNEL_RETURNS, DiagnosticSink, Refusal
 from cudabuild.frontend.operands import (
     ClosureOperand,
     Operand,
@@ -262,4 +262,6 @@ def _default(context: Context, value: Any, operand_of_object: Callable[[Context,
 def raise_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """Raises CompilationError if there are any."""
     if diagnostics:
-        raise CompilationError(sorted(diagnostics, key=lambda d: (d.location.file, d.location.line, d.location.column)))
+        returns = any(diagnostic.title == KERNEL_RETURNS for diagnostic in diagnostics)
+        error = KernelResultError if returns else CompilationError
+        raise error(sorted(diagnostics, key=lambda d: (d.location.file, d.location.line, d.location.column)))

@@ -270,6 +270,13 @@ class JitDispatcher(Dispatcher):
         """The most threads of a block."""
         return self._ask("max_threads_per_block", signature)
 
+    def max_cooperative_grid_blocks(self, blockdim: int | tuple[int, ...], dynsmemsize: int = 0) -> Any:
+        """The most blocks that run at once on the current device: of the one overload, or a dict over all."""
+        counts = {
+            key: overload.max_cooperative_grid_blocks(blockdim, dynsmemsize) for key, overload in self.overloads.items()
+        }
+        return next(iter(counts.values())) if self.specialized else counts
+
     def _ask(self, name: str, signature: Any) -> Any:
         overloads = self.overloads
         if signature is not None:
