@@ -330,6 +330,11 @@ def test_unsigned_memory_serves_as_signed_where_there_is_one_signature() -> None
         cuda.jit(["void(int32[::1], int32)"])(fill)[1, 32](x, 1)
 
 
+def test_a_device_function_has_no_machine_code_of_its_own() -> None:
+    with pytest.raises(RuntimeError, match="Cannot inspect SASS of a device function"):
+        cuda.jit(device=True)(fill).inspect_sass()
+
+
 def test_a_negative_number_of_threads() -> None:
     with pytest.raises(ValueError, match="Can't create ForAll with negative task count: -1"):
         cuda.jit(fill).forall(-1)

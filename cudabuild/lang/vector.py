@@ -32,6 +32,11 @@ class VectorType(KernelName):  # makes a vector when it is called in a kernel
         self.element = element
         self.count = count
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names."""
+        return tuple(name for name, vector in ALIASES.items() if vector is self)
+
 
 #: Name -> the type: ``float32x4``.
 VECTORS = {vector.name: vector for element in _ELEMENTS for n in range(1, 5) for vector in (VectorType(element, n),)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from cudabuild.definition import parameter_names
 from cudabuild.errors import ArgumentError, ConfigurationError, ConfigurationTypeError, LaunchError, NotAKernelError
+from cudabuild.lang.name import interpreter
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.runtime.configuration import whole_number
 from cudabuild.runtime.dispatcher import Dispatcher
@@ -66,7 +67,9 @@ class JitDispatcher(Dispatcher):
         kind = "device function" if self.definition.is_device else "kernel"
         return f"<{kind} {self.__module__}.{self.__qualname__}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if interpreter.get() is not None:  # called by a kernel that runs as Python
+            return self.definition.function(*args, **kwargs)
         name = self.__name__
         raise ConfigurationError(
             f"{name} was called on the host, and its launch configuration was not specified\n"
@@ -307,7 +310,13 @@ class JitDispatcher(Dispatcher):
         return self._inspect_all("ptx", signature)
 
     def inspect_sass(self, signature: Any = None) -> Any:
-        """The machine code, disassembled by nvdisasm."""
+        """The machine code, disassembled by nvdisasm.
+
+        Raises:
+            RuntimeError: a device function has none of its own: it becomes part of the kernels that call it.
+        """
+        if self.definition.is_device:
+            raise RuntimeError("Cannot inspect SASS of a device function")
         return self._inspect_all("sass", signature)
 
     def inspect_types(self, file: Any = None) -> None:

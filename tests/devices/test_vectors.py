@@ -64,6 +64,7 @@ def test_vectors_as_arguments_results_and_in_loops(run) -> None:
 def test_names() -> None:
     assert len(VECTORS) == 40
     assert cuda.float4 is cuda.float32x4
+    assert (cuda.float4.aliases, cuda.int64x2.aliases) == (("float4",), ("long2", "longlong2"))
     assert cuda.longlong2 is cuda.long2 is cuda.int64x2
     assert repr(cuda.float4) == "cuda.float32x4"
     assert pickle.loads(pickle.dumps(cuda.uint3)) is copy.copy(cuda.uint3) is cuda.uint32x3

@@ -93,6 +93,12 @@ def _stream() -> Any:
     return importlib.import_module("cudabuild.runtime.streams").Stream
 
 
+def _closest_arch(cc: tuple[int, int]) -> tuple[int, int]:
+    """The newest target that a device of a compute capability runs."""
+    targets = importlib.import_module("cudabuild.target").TARGETS.values()
+    return max(target.cc for target in targets if not target.suffix and target.cc <= cc)
+
+
 def _device_array() -> Any:
     return importlib.import_module("cudabuild.runtime.device_array").DeviceArray
 
@@ -170,6 +176,7 @@ _TYPEOF: dict[str, Callable[[], Any]] = {"typeof": lambda: typeof, "signature": 
 
 #: Module of numba -> name -> what makes the answer.
 ANSWERS: dict[str, dict[str, Callable[[], Any]]] = {
+    "cuda.core": _insides("cuda.core", "Buffer", "Device", "LaunchConfig", "ObjectCode", "Stream", "launch"),
     "cuda.core._utils.cuda_utils": {"CUDAError": _driver_error},
     "numba": {"typeof": lambda: typeof},
     "numba.cuda": {"typeof": lambda: typeof},
@@ -208,6 +215,12 @@ ANSWERS: dict[str, dict[str, Callable[[], Any]]] = {
             "host_memory_size",
             "host_to_device",
         ),
+    },
+    "numba.cuda.cudadrv.devices": {"get_context": lambda: _product("current_context")},
+    "numba.cuda.cudadrv.nvrtc": {
+        "find_closest_arch": lambda: _closest_arch,
+        "_get_nvrtc_version": lambda: _toolkit_version,
+        **_insides("numba.cuda.cudadrv.nvrtc", "get_arch_option", "get_lowest_supported_cc", "get_supported_ccs"),
     },
     "numba.cuda.cudadrv.devicearray": {
         "DeviceNDArray": _device_array,
