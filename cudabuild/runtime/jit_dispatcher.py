@@ -158,7 +158,8 @@ class JitDispatcher(Dispatcher):
 
     def _get_launcher(self, signature: Signature) -> Any:
         launcher = super()._get_launcher(signature)
-        self._overloads.setdefault(signature, Overload(self, signature))
+        if signature not in self._overloads:
+            self._overloads[signature] = Overload(self, signature)
         return launcher
 
     @property
