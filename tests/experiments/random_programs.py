@@ -70,6 +70,8 @@ class Tally:
             self.asked.update(told["asked"])
             if told["failures"]:
                 self.failures[told["seed"]] = told["failures"]
+            if self.programs % 500 == 0:
+                print(f"       {self.programs} programs, {len(self.failures)} failed", flush=True)
 
     def fail(self, seed: int, where: str, what: str) -> None:
         with self.lock:

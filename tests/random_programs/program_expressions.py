@@ -84,10 +84,12 @@ class Expressions:
         if self.pairs.get(kind):
             forms += [self.binary] * 5
         forms += [self.call] * 2
+        if kind not in COMPLEX:
+            forms.append(self.either)
         if is_integer(kind):
             forms += [self.unary, self.unary, self.power, self.absolute]
             if kind == self.rules.integer:
-                forms += [self.whole, self.whole, self.length]
+                forms += [self.whole, self.whole, self.length, self.counted_bits]
             if kind in ("int32", "int64", "uint32", "uint64"):
                 forms.append(self.bits)
         if is_float(kind):
@@ -256,6 +258,18 @@ class Expressions:
         parts = [self.expr(kind, depth), self.expr("bool", depth), self.expr(kind, depth)]
         return Expr(kind, "({} if {} else {})", "({} if {} else {})", parts, "ternary")
 
+    def either(self, kind: str, depth: int) -> Expr:
+        """``a and b``, one of the two; or the smallest of three."""
+        if self.chance(30):
+            name = self.choose(("min", "max"))
+            parts = [self.expr(kind, depth - 1) for _ in range(3)]
+            return Expr(
+                kind, f"{name}({{}}, {{}}, {{}})", f"{name}_{kind}({name}_{kind}({{}}, {{}}), {{}})", parts, name
+            )
+        word = self.choose(("and", "or"))
+        text = f"({{}} {word} {{}})"
+        return Expr(kind, text, text, [self.expr(kind, depth), self.expr(kind, depth)], "value-of-logic")
+
     def cast(self, kind: str, depth: int) -> Expr:
         if kind in COMPLEX:
             sources = [k for k in self.pool if k != kind and k != "bfloat16"]
@@ -298,6 +312,16 @@ class Expressions:
         if self.rules.weak and self.chance(70):
             return self.leaf(kind)
         return Expr(kind, "cuda.brev({})", f"brev_{kind}({{}})", [self.expr(kind, depth)], "brev")
+
+    def counted_bits(self, kind: str, depth: int) -> Expr:
+        """``popc`` and ``clz``, whose result is a Python number; numba's has the argument's type."""
+        sources = [k for k in self.pool if k in ("int32", "int64", "uint32", "uint64")]
+        if not self.rules.weak:
+            sources = [k for k in sources if k == kind]
+        if not sources:
+            return self.leaf(kind, depth)
+        source, name = self.choose(sources), self.choose(("popc", "clz"))
+        return Expr(kind, f"cuda.{name}({{}})", f"{name}_{source}({{}})", [self.expr(source, depth)], name)
 
     # floats
 

@@ -70,15 +70,13 @@ def _define_integer(kind: str) -> None:
 
     def left(a: int, count: int) -> int:
         if not 0 <= count < bits:
-            if weak or count < 0:
-                beyond.add("a shift by more bits than there are")
+            beyond.add("a shift by more bits than there are")
             return 0
         return wrap(a << count)
 
     def right(a: int, count: int) -> int:
         if not 0 <= count < bits:
-            if weak or count < 0:
-                beyond.add("a shift by more bits than there are")
+            beyond.add("a shift by more bits than there are")
             return -1 if a < 0 else 0
         return a >> count
 
@@ -95,6 +93,7 @@ def _define_integer(kind: str) -> None:
         f"popc_{kind}": lambda a: (a & ((1 << bits) - 1)).bit_count(),
         f"clz_{kind}": lambda a: bits - (a & ((1 << bits) - 1)).bit_length(),
         f"load_{kind}": lambda array, *index: int(array[index]),
+        f"divided_{kind}": lambda a, b: (NAMES[f"floordiv_{kind}"](a, b), NAMES[f"mod_{kind}"](a, b)),
     })  # fmt: skip
 
 
@@ -148,6 +147,7 @@ def _define_float(kind: str) -> None:
         f"trunc_{kind}": np.trunc, f"rint_{kind}": np.rint, f"copysign_{kind}": np.copysign,
         f"fmod_{kind}": np.fmod, f"fma_{kind}": fma, f"isnan_{kind}": lambda a: bool(np.isnan(a)),
         f"isinf_{kind}": lambda a: bool(np.isinf(a)),
+        f"divided_{kind}": lambda a, b: (NAMES[f"floordiv_{kind}"](a, b), NAMES[f"mod_{kind}"](a, b)),
     })  # fmt: skip
 
 
@@ -229,9 +229,15 @@ def _store(array: Any, value: Any, *index: Any) -> None:
     array[index] = complex(*(float(part) for part in value)) if isinstance(value, tuple) else value
 
 
+def _fill(array: Any, value: Any) -> None:
+    for index in range(len(array)):
+        _store(array, value, index)
+
+
 def _define_stores() -> None:
     """Stores of values that have the array's own type already."""
     NAMES["store"] = _store
+    NAMES["fill"] = _fill
     for kind in INTEGERS[:-1]:
         NAMES[f"atomic_add_{kind}"] = _updater(kind, lambda a, b: a + b)
         NAMES[f"atomic_max_{kind}"] = _updater(kind, max)
@@ -264,10 +270,6 @@ def _define_functions() -> None:
 def _widened(function: Any, number: Any) -> Callable[..., Any]:
     wide: Any = np.longdouble if number is np.float64 else np.float64
     return lambda *values: number(function(*(wide(value) for value in values)))
-
-
-def _items(array: Any) -> list[Any]:
-    return list(array)
 
 
 def _define() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random statements, which only their surroundings make a program."""
+"""Random statements without a block: assignments, stores, views, atomics, barriers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from program_expressions import Expressions
 from program_meaning import COMPLEX
@@ -11,13 +11,13 @@ from program_rules import is_float, is_weak
 from program_scope import SYMBOLS, View, cast
 from program_tree import ArraySpec, Clause, Expr, Statement
 
-__all__ = ["Statements"]
+__all__ = ["TURNS", "PlainStatements"]
 
 #: The most turns of all loops around a statement together.
-_TURNS = 40
+TURNS = 40
 
 
-class Statements:
+class PlainStatements:
     """Writes statements into the scope of ``make``.
 
     Attributes:
@@ -51,47 +51,6 @@ class Statements:
         self.names += 1
         return f"{letter}{self.names}"
 
-    # blocks
-
-    def block(self, count: int, depth: int, budget: int) -> list[Statement]:
-        """``count`` statements, at the top level or in a scope that the caller opened."""
-        made: list[Statement] = []
-        for _ in range(count):
-            made += self.statement(depth)
-        return made
-
-    def inner(self, depth: int) -> list[Statement]:
-        """A block with a scope of its own."""
-        outside = self.make.scope
-        self.make.scope = outside.inner()
-        try:
-            return self.block(1 + self.make.random.randrange(2), depth, 3)
-        finally:
-            self.make.scope = outside
-
-    def statement(self, depth: int) -> list[Statement]:
-        make = self.make
-        if depth > 0 and make.chance(30):
-            return self.compound(depth)
-        forms: list[Callable[[], list[Statement]]] = [self.assignment] * 5 + [self.augmented] * 3 + [self.swap]
-        forms += [self.store] * 3 if self.outputs else []
-        forms += [self.augmented_store, self.view] if self.outputs else []
-        forms += [self.count] * 2 if self.counters else []
-        forms += [self.inexact] * 2 if self.near is not None else []
-        forms += [self.unpack, self.unpack] if make.functions else []
-        forms += [self.accumulate] if not make.plain or make.rules.weak else []
-        forms += [self.exchange] * 6 if self.shared and self.weight == 1 and depth == 3 else []
-        forms += [self.jump] * 2 if self.loops and depth < 3 else []
-        forms += [self.early] if (self.returns or self.results) and depth < 3 else []
-        return make.choose(forms)()
-
-    def compound(self, depth: int) -> list[Statement]:
-        forms: list[Callable[[int], list[Statement]]] = [self.branch, self.branch]
-        if self.weight * 4 <= _TURNS:
-            forms += [self.counted, self.counted, self.turns, self.over_values]
-        self.jumps_and_loops += 1
-        return self.make.choose(forms)(depth - 1)
-
     # plain statements
 
     def variable(self, kinds: Sequence[str] | None = None) -> tuple[str, str] | None:
@@ -105,7 +64,11 @@ class Statements:
         chosen = self.variable()
         if chosen is None:
             return []
-        return [self.assign(chosen[0], self.make.expr(chosen[1], 3))]
+        name, kind = chosen
+        alike = [other for other, its in self.make.scope.variables.items() if its == kind and other != name]
+        if alike and self.make.chance(12):
+            name = f"{name} = {self.make.choose(alike)}"
+        return [self.assign(name, self.make.expr(kind, 3))]
 
     def augmented(self) -> list[Statement]:
         """``v op= x``: only what leaves the type as it is."""
@@ -138,8 +101,8 @@ class Statements:
     def unpack(self) -> list[Statement]:
         """``v, w = f(…)``, variables of the scope at hand."""
         pairs = [function for function in self.make.functions if len(function.results) == 2]
-        if not pairs:
-            return self.assignment()
+        if not pairs or self.make.chance(30):
+            return self.quotient()
         function = self.make.choose(pairs)
         call = self.make.call_of(function, 2)
         if call.tag != "call":
@@ -149,13 +112,44 @@ class Statements:
         self.make.scope.variables.update(zip(names, function.results, strict=True))
         return [Statement("unpack", [Clause(text, text, [call])])]
 
+    def quotient(self) -> list[Statement]:
+        """``q, r = divmod(a, b)``."""
+        make = self.make
+        kinds = [k for k in make.pool if k not in COMPLEX and make.rules.result("floordiv", k, k) == k]
+        if make.plain:
+            kinds = [k for k in kinds if k != "int"]
+        if not kinds:
+            return self.assignment()
+        kind = make.choose(kinds)
+        names = [self.new_name("r"), self.new_name("r")]
+        parts = [make.expr(kind, 1), make.expr(kind, 1)]
+        source = f"{names[0]}, {names[1]} = divmod({{}}, {{}})"
+        meaning = f"{names[0]}, {names[1]} = divided_{kind}({{}}, {{}})"
+        make.scope.variables.update(dict.fromkeys(names, kind))
+        return [Statement("unpack", [Clause(source, meaning, parts)])]
+
+    def fill(self) -> list[Statement]:
+        """``w[1:3] = x``."""
+        make = self.make
+        views = [v for v in make.scope.views if v.writable and len(v.shape) == 1 and v.own is None]
+        if not views:
+            return self.store()
+        view = make.choose(views)
+        extent = view.shape[0]
+        assert extent is not None
+        start = make.random.randrange(extent)
+        bounds = make.choose((":", f"{start}:", f":{start}", "::2", "::-1"))
+        value = cast(make.expr(view.kind, 2), view.kind)
+        meaning = f"fill({view.name}[{bounds}], {{}})"
+        return [Statement("fill", [Clause(f"{view.name}[{bounds}] = {{}}", meaning, [value])])]
+
     def accumulate(self) -> list[Statement]:
         """A sum that begins with a Python number, and has the type of what is added."""
         make = self.make
         kinds = [k for k in make.pool if not is_weak(k) and k not in COMPLEX]
         if not make.rules.weak:
             kinds = [k for k in kinds if k in ("int64", "float64")]
-        if not kinds or self.weight * 3 > _TURNS:
+        if not kinds or self.weight * 3 > TURNS:
             return self.assignment()
         kind, name, turn = make.choose(kinds), self.new_name("s"), self.new_name("k")
         outside = make.scope
@@ -262,6 +256,12 @@ class Statements:
                     parts.append(":")
                     shape.append(extent)
                 continue
+            counts = [name for name, kind in make.scope.variables.items() if kind == make.rules.integer]
+            if counts and extent > 2 and make.chance(15):
+                start = f"{make.choose(counts)} % {extent - 1}"
+                parts.append(f"{start}:{start} + 2")
+                shape.append(2)
+                continue
             text, left = self._slice(extent)
             parts.append(text)
             if left is not None:
@@ -364,134 +364,3 @@ class Statements:
         self.near_places += 1
         clause = Clause(f"{array.name}[i, {place}] = {{}}", f"store({array.name}, {{}}, i, {place})", [value])
         return [Statement("math", [clause])]
-
-    # control flow
-
-    def branch(self, depth: int) -> list[Statement]:
-        make = self.make
-        clauses = [Clause("if {}:", "if {}:", [make.expr("bool", 2)], self.inner(depth))]
-        while make.chance(20):
-            clauses.append(Clause("elif {}:", "elif {}:", [make.expr("bool", 2)], self.inner(depth)))
-        if make.chance(50):
-            clauses.append(Clause("else:", "else:", [], self.inner(depth)))
-        return [Statement("if", clauses)]
-
-    def _in_loop(self, depth: int, turns: int, names: dict[str, tuple[str, int, int]]) -> list[Statement]:
-        outside, weight = self.make.scope, self.weight
-        self.make.scope = outside.inner()
-        self.make.scope.steady.update(names)
-        self.weight *= turns
-        self.loops += 1
-        try:
-            return self.block(1 + self.make.random.randrange(2), depth, 3)
-        finally:
-            self.make.scope, self.weight = outside, weight
-            self.loops -= 1
-
-    def _otherwise(self, depth: int) -> list[Clause]:
-        return [Clause("else:", "else:", [], self.inner(depth))] if self.make.chance(25) else []
-
-    def counted(self, depth: int) -> list[Statement]:
-        """``for k in range(…)``."""
-        make = self.make
-        name, integer = self.new_name("k"), make.rules.integer
-        form = make.choose(("stop", "start", "down", "dynamic", "dynamic start"))
-        low, size, step = make.random.randrange(-2, 3), 1 + make.random.randrange(4), 1 + make.random.randrange(3)
-        parts: list[Expr] = []
-        if form == "stop":
-            text, values = f"range({size})", range(size)
-        elif form == "start":
-            text, values = f"range({low}, {low + size * step}, {step})", range(low, low + size * step, step)
-        elif form == "down":
-            text, values = f"range({low + size}, {low}, -{step})", range(low + size, low, -step)
-        else:
-            parts = [Expr(integer, "({} & 3)", f"and_{integer}({{}}, 3)", [make.expr(integer, 2)], "and")]
-            text, values = ("range({})", range(3)) if form == "dynamic" else ("range({}, 4)", range(4))
-        known = {name: (integer, min(values), max(values))}
-        again = self.variable([integer]) if make.chance(25) else None
-        if again is not None:  # a variable that keeps its last value, and may be assigned in between
-            name, known = again[0], {}
-        head = f"for {name} in {text}:"
-        clauses = [Clause(head, head, parts, self._in_loop(depth, len(values), known))]
-        return [Statement("for", [*clauses, *self._otherwise(depth)])]
-
-    def turns(self, depth: int) -> list[Statement]:
-        """``while`` with a counter, and often with a condition beside it."""
-        make = self.make
-        name, most = self.new_name("g"), 1 + make.random.randrange(4)
-        condition = [make.expr("bool", 2)] if make.chance(70) else []
-        test = f"{name} < {most}" + " and {}" * len(condition)
-        known = {name: (make.rules.integer, 1, most)}
-        body = self._in_loop(depth, most, known)
-        head = f"while {test}:\n    {name} += 1"
-        clauses = [Clause(f"{name} = 0", f"{name} = 0"), Clause(head, head, condition, body)]
-        return [Statement("while", [*clauses, *self._otherwise(depth)])]
-
-    def over_values(self, depth: int) -> list[Statement]:
-        """``for`` over an array, a tuple, or ``enumerate`` and ``zip`` of them."""
-        make = self.make
-        views = [
-            v
-            for v in make.scope.views
-            if len(v.shape) == 1 and v.own is None and v.shape[0] is not None and v.shape[0] <= 8
-        ]
-        name = self.new_name("e")
-        integer = make.rules.integer
-        if views and make.chance(60):
-            view = make.choose(views)
-            extent = view.shape[0]
-            assert extent is not None
-            if self.weight * extent > _TURNS:
-                return self.branch(depth)
-            position = self.new_name("k")
-            if make.chance(40):
-                head, meant = (
-                    f"for {position}, {name} in enumerate({view.name}):",
-                    f"for {position}, {name} in enumerate(items({view.name}, {view.kind!r})):",
-                )
-                known = {position: (integer, 0, extent - 1)}
-            else:
-                head, meant, known = (
-                    f"for {name} in {view.name}:",
-                    f"for {name} in items({view.name}, {view.kind!r}):",
-                    {},
-                )
-            kind, turns, parts = view.kind, extent, []
-        else:
-            kinds = [k for k in make.pool if not is_float(k) or not is_weak(k)]
-            kind = make.choose(kinds)
-            parts = [make.expr(kind, 1) for _ in range(2 + make.random.randrange(2))]
-            turns, known = len(parts), {}
-            head = meant = f"for {name} in ({', '.join(['{}'] * turns)}):"
-        outside = make.scope
-        make.scope = outside.inner()
-        make.scope.variables[name] = kind
-        try:
-            body = self._in_loop(depth, turns, known)
-        finally:
-            make.scope = outside
-        return [Statement("for-each", [Clause(head, meant, parts, body), *self._otherwise(depth)])]
-
-    def jump(self) -> list[Statement]:
-        self.jumps_and_loops += 1
-        word = self.make.choose(("break", "continue"))
-        text = f"if {{}}:\n    {word}"
-        return [Statement(word, [Clause(text, text, [self.make.expr("bool", 2)])])]
-
-    def early(self) -> list[Statement]:
-        """``return`` under a condition."""
-        self.jumps_and_loops += 1
-        condition = self.make.expr("bool", 2)
-        if self.results is None:
-            text = "if {}:\n    return"
-            return [Statement("return", [Clause(text, text, [condition])])]
-        inner = self.leave(1).clauses[0]
-        text = f"if {{}}:\n    {inner.source}"
-        return [Statement("return", [Clause(text, text, [condition, *inner.parts])])]
-
-    def leave(self, depth: int) -> Statement:
-        """A device function's ``return``."""
-        assert self.results is not None
-        parts = [self.make.expr(kind, depth) for kind in self.results]
-        text = "return " + ", ".join(["{}"] * len(parts))
-        return Statement("return", [Clause(text, text, parts)])

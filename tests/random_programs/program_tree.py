@@ -67,7 +67,8 @@ class Statement:
             if template:
                 lines += [_INDENT * depth + line for line in template.format(*parts).split("\n")]
             if clause.body is not None:
-                write_block(clause.body, lines, depth + 1, meaning)
+                deeper = template.startswith(_INDENT)  # a ``case``, which stands within its ``match``
+                write_block(clause.body, lines, depth + 1 + deeper, meaning)
 
     def walk(self) -> Iterator[Statement]:
         yield self

@@ -12,10 +12,10 @@ import random
 from typing import Any
 
 from program_expressions import Expressions
-from program_meaning import COMPLEX
+from program_flow import Statements
+from program_meaning import COMPLEX, INTEGERS
 from program_rules import Rules, is_weak
 from program_scope import Callable_, Scope, View
-from program_statements import Statements
 from program_tree import ArraySpec, Clause, Expr, Function, Program, Statement
 
 __all__ = ["make_program", "write_program"]
@@ -57,6 +57,7 @@ class _Writer:
         self.arrays: list[ArraySpec] = []
         self.functions: list[Function] = []
         self.scalars = [("n", self.rules.integer)]
+        self.constants: list[str] = []
 
     def _pool(self) -> list[str]:
         """The types of this program: three to five and the plain integer."""
@@ -88,6 +89,16 @@ class _Writer:
                 self.arrays.append(ArraySpec(f"a{len(self.arrays)}", kind, shape, self._layout(axes), "in"))
                 views.append(View(self.arrays[-1].name, kind, shape))
         return views
+
+    def _module_arrays(self) -> list[View]:
+        """A NumPy array of the module, which a kernel takes as a constant."""
+        kinds = [k for k in self.pool if k in INTEGERS[:-1]]
+        if not kinds or self.make.chance(70):
+            return []
+        kind = self.make.choose(kinds)
+        values = [self.make.random.randrange(8) for _ in range(4)]
+        self.constants.append(f"TABLE = np.array({values}, np.{kind})")
+        return [View("TABLE", kind, (4,))]
 
     def _outputs(self) -> list[View]:
         """One array for each type, with a place for every variable and two more, or elements of the thread's own."""
@@ -122,7 +133,11 @@ class _Writer:
             self.scalars.append(("s", kind))
         statements = Statements(self.make, counters, near, outputs)
         statements.returns = self.style != "exact"
-        scope = Scope(views=[*inputs, *outputs])
+        scope = Scope(views=[*inputs, *outputs, *self._module_arrays()])
+        if self.make.chance(40):
+            value = self.random.randrange(1, 4)
+            self.constants.append(f"LIMIT = {value}")
+            scope.steady["LIMIT"] = (self.rules.integer, value, value)
         scope.steady["i"] = (self.rules.integer, 0, self.threads - 1)
         scope.steady["n"] = (self.rules.integer, self.threads, self.threads)
         if len(self.scalars) > 1:
@@ -133,7 +148,7 @@ class _Writer:
         kernel = Function(f"def kernel({names}):", body, f"def kernel(th, {names}):")
         return Program(
             self.seed, self.rules.literals, self.wild, self.grid, self.block, self.threads, self.arrays, self.scalars,
-            [], self.functions, kernel,
+            self.constants, self.functions, kernel,
         )  # fmt: skip
 
     def _near_array(self) -> ArraySpec | None:
