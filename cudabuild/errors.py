@@ -26,6 +26,7 @@ __all__ = [
     "Finding",
     "ImageFormatError",
     "KernelResultError",
+    "KernelValueError",
     "LaunchError",
     "Location",
     "NoImageError",
@@ -140,6 +141,10 @@ class CompilationError(CudabuildError):
 
 class KernelResultError(CompilationError, TypeError):
     """A kernel that returns a value, perhaps among other mistakes."""
+
+
+class KernelValueError(CompilationError, ValueError):
+    """A kernel that gives a name a number which it never takes, such as an alignment of 3; perhaps among others."""
 
 
 class SourceError(CudabuildError):

@@ -7,11 +7,12 @@ from cudabuild.errors import Diagnostic, Location
 from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.source import FunctionSource
 
-__all__ = ["KERNEL_RETURNS", "DiagnosticSink", "Refusal"]
+__all__ = ["KERNEL_RETURNS", "NO_ALIGNMENT", "DiagnosticSink", "Refusal"]
 
 
-#: The title of the mistake that has an error of its own.
+#: The titles of the mistakes that have errors of their own.
 KERNEL_RETURNS = "a kernel returns a value"
+NO_ALIGNMENT = "Alignment must be a power of two"
 
 
 class Refusal(Exception):

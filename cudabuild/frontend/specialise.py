@@ -13,11 +13,11 @@ from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from cudabuild.definition import KernelDefinition
-from cudabuild.errors import CompilationError, Diagnostic, KernelResultError, SourceError
+from cudabuild.errors import CompilationError, Diagnostic, KernelResultError, KernelValueError, SourceError
 from cudabuild.frontend.ast_to_hir import build_hir
 from cudabuild.frontend.callee import Callee, callee_of
 from cudabuild.frontend.context import Context
-from cudabuild.frontend.diagnostics import KERNEL_RETURNS, DiagnosticSink, Refusal
+from cudabuild.frontend.diagnostics import KERNEL_RETURNS, NO_ALIGNMENT, DiagnosticSink, Refusal
 from cudabuild.frontend.operands import (
     ClosureOperand,
     Operand,
@@ -259,9 +259,14 @@ def _default(context: Context, value: Any, operand_of_object: Callable[[Context,
     return value if isinstance(value, get_args(Operand)) else operand_of_object(context, value)
 
 
+#: Title of a mistake -> the error that it is.
+_ERRORS: dict[str, type[CompilationError]] = {KERNEL_RETURNS: KernelResultError, NO_ALIGNMENT: KernelValueError}
+
+
 def raise_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """Raises CompilationError if there are any."""
     if diagnostics:
-        returns = any(diagnostic.title == KERNEL_RETURNS for diagnostic in diagnostics)
-        error = KernelResultError if returns else CompilationError
-        raise error(sorted(diagnostics, key=lambda d: (d.location.file, d.location.line, d.location.column)))
+        special = (_ERRORS[diagnostic.title] for diagnostic in diagnostics if diagnostic.title in _ERRORS)
+        raise next(special, CompilationError)(
+            sorted(diagnostics, key=lambda d: (d.location.file, d.location.line, d.location.column))
+        )

@@ -190,3 +190,16 @@ def test_unsupported_target(golden: Golden) -> None:
     with pytest.raises(TargetError) as caught:
         parse_target("sm_91")
     golden.check("wrong_signatures/target.txt", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("alignment_of_three", ValueError), ("returns_a_value", TypeError), ("unknown_name", CompilationError)],
+)
+def test_errors_that_python_has_too(name: str, error: type[Exception]) -> None:
+    definition = KernelDefinition(getattr(wrong_kernels, name))
+    with pytest.raises(error) as raised:
+        build_ir(definition, parse_signature(WRONG[name]))
+    assert isinstance(raised.value, CompilationError)
+    copy = pickle.loads(pickle.dumps(raised.value))
+    assert (type(copy), str(copy)) == (type(raised.value), str(raised.value))

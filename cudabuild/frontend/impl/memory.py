@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cudabuild.frontend.context import Context
-from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.diagnostics import NO_ALIGNMENT, Refusal
 from cudabuild.frontend.impl.arrays import element_index
 from cudabuild.frontend.impl.casts import scalar_type_of
 from cudabuild.frontend.impl.registry import kernel_name
@@ -55,7 +55,7 @@ def _alignment(alignment: Operand | None) -> dict[str, int]:
         )
     if value <= 0 or value & (value - 1) or value > _LARGEST_ALIGNMENT:
         raise Refusal(
-            "Alignment must be a power of two",
+            NO_ALIGNMENT,
             found=str(value),
             expected=f"1, 2, 4 … {_LARGEST_ALIGNMENT}",
             do="use the next power of two",
