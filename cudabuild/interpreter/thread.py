@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cudabuild.interpreter.half import find_half_function
+from cudabuild.interpreter.libdevice import find_libdevice_function
 from cudabuild.interpreter.reach import is_meeting
 from cudabuild.interpreter.scalar import FUNCTIONS, update
 from cudabuild.lang.cooperative import grid_group
@@ -131,7 +132,8 @@ class Thread:
             return self.block.shared_array(sys._getframe(2), *_shape_and_type(*args, **kwargs))
         if name == "local.array":
             return _make_array(*_shape_and_type(*args, **kwargs))
-        function = FUNCTIONS.get(name) or getattr(self, f"_{base}", None) or find_half_function(name)
+        function = FUNCTIONS.get(name) or getattr(self, f"_{base}", None)
+        function = function or find_half_function(name) or find_libdevice_function(name)
         if name == "const.array_like":
             function = _constant
         if function is None:

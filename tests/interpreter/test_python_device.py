@@ -542,3 +542,22 @@ def test_complex_numbers(launch: Any) -> None:
     launch(parts)[1, 3](z, out)
     np.testing.assert_allclose(out, wanted, rtol=1e-15)
     assert z[0] == 6 + 4j
+
+
+@cuda.jit(device=True)
+def doubled(x):
+    return 2 * x
+
+
+@cuda.jit
+def calls_jit_function(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        s, c = cuda.libdevice.sincosf(doubled(x[i]))
+        y[i] = s + 10 * c + cuda.libdevice.floorf(x[i])
+
+
+def test_jit_functions_and_libdevice(launch: Any) -> None:
+    x, y = np.linspace(-2, 5, 9, dtype=np.float32), np.zeros(9, np.float32)
+    launch(calls_jit_function.py_func)[1, 16](x, y)
+    np.testing.assert_allclose(y, np.sin(2 * x) + 10 * np.cos(2 * x) + np.floor(x), rtol=1e-5, atol=1e-5)
