@@ -16,6 +16,7 @@ from cudabuild.cuda.errors import NumbaInvalidConfigWarning, NumbaPerformanceWar
 from cudabuild.cuda_jit import options_of
 from cudabuild.early import suspended
 from cudabuild.errors import SettingError
+from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.runtime.jit_dispatcher import JitDispatcher
 
 
@@ -360,3 +361,34 @@ def test_some_mistakes_are_told_in_numbas_words_too() -> None:
     with pytest.raises(TypingError) as caught:
         cuda.jit("void(float32[:])", literals="weak")(wrong)
     assert "numba:" not in str(caught.value)
+
+
+def test_arguments_by_name_convert_too() -> None:
+    @cuda.jit("int64(int64, int64)", device=True)
+    def difference(a: Any, b: Any) -> Any:
+        return a - b
+
+    @cuda.jit
+    def kernel(x: Any, y: Any) -> None:
+        x[0] = difference(b=y, a=10.9)
+
+    x = np.zeros(1)
+    kernel[1, 1](x, 3.7)
+    assert x[0] == 7.0
+
+
+def test_a_device_functions_signature_is_part_of_what_a_kernel_means() -> None:
+    def add(a: Any, b: Any) -> Any:
+        return a + b
+
+    def fingerprint_with(spec: Any) -> bytes:
+        function = cuda.jit(spec, device=True)(add)
+        kernel = cuda.jit(lambda x: store(x, function))
+        return compute_fingerprint(kernel.definition, (int64[::1],)).digest
+
+    specs = [None, "int64(int64, int64)", int32(int64, int64), int64(int32, int32), (int64, int64)]
+    assert len({fingerprint_with(spec) for spec in specs}) == len(specs)
+
+
+def store(x: Any, function: Any) -> None:
+    x[0] = function(x[0], x[0])

@@ -45,6 +45,9 @@ def call_declared(
     """
     function = context.calls.declare(definition)
     signatures = definition.signatures if definition.spec is not None else []
+    names = function.__code__.co_varnames[len(arguments) : function.__code__.co_argcount]
+    if set(keywords) == set(names):
+        arguments, keywords = [*arguments, *(keywords[name] for name in names)], {}
     if not signatures or keywords or any(isinstance(one, (Poison, Unknown)) for one in arguments):
         return context.calls.call(context, function, arguments, keywords)
     signature = _choose(definition, signatures, arguments)

@@ -8,6 +8,7 @@ and one more block combines those of the blocks. The function has to be associat
 from __future__ import annotations
 
 from cudabuild import decorators
+from cudabuild.cuda_jit import jit
 from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition
 from cudabuild.host_api.arrays import device_array, is_cuda_array, to_device
 from cudabuild.lang.memory import shared
@@ -73,11 +74,11 @@ class Reduce:
     """
 
     def __init__(self, functor: Any) -> None:
-        self._functor = functor
         options = DEFAULT_OPTIONS.replace(literals="numba")
+        combine = functor if hasattr(functor, "definition") else jit(device=True)(functor)
         self._partly, self._finish = (
             Dispatcher(KernelDefinition(kernel, None, None, options), decorators.SERVICES)  # type: ignore[arg-type]
-            for kernel in _make_kernels(functor)
+            for kernel in _make_kernels(combine)
         )
 
     def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
