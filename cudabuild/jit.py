@@ -7,6 +7,7 @@ from functools import cache
 
 from cudabuild import config
 from cudabuild.cache.store import Cache
+from cudabuild.cuda import config as switches
 from cudabuild.errors import SourceError, ToolError
 from cudabuild.fingerprint import compute_fingerprint, image_key, log_in_process
 from cudabuild.image.image import DeviceInfo, KernelImage
@@ -118,7 +119,7 @@ class CompiledProvider:
         if fingerprint.in_process:
             log_in_process(fingerprint)
             return make()
-        if config.get("images") == "none":
+        if config.get("images") == "none" or switches.ALWAYS_WARN_UNINIT_VAR:
             return make()
         salt = config.get("cache_salt")
         key = image_key(fingerprint, target, request.index_width, options, tools, salt)

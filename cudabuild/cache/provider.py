@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cudabuild import config
 from cudabuild.cache.toolchain import ToolchainMemo
+from cudabuild.cuda import config as switches
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.provider import Matcher
 from cudabuild.target import find_target, rank_targets
@@ -52,6 +53,9 @@ class CacheProvider:
 
     def find(self, request: ImageRequest) -> KernelImage | None:
         """The image for ``request``, or None with the reason appended to ``request.notes``."""
+        if switches.ALWAYS_WARN_UNINIT_VAR:
+            request.notes.append("cache: not used (cuda.config.ALWAYS_WARN_UNINIT_VAR)")
+            return None
         if config.get("images") != "all":
             request.notes.append(f"cache: not used (CUDABUILD_IMAGES={config.get('images')})")
             return None

@@ -19,6 +19,7 @@ from cudabuild.backend.libdevice import find_digest
 from cudabuild.cpu.library import library_symbols
 from cudabuild.cpu.printing import print_symbols
 from cudabuild.cpu.store import INDEX_WIDTH, host_image, host_target
+from cudabuild.cuda import config as switches
 from cudabuild.definition import OPTIONS
 from cudabuild.digest import digest_parts, digest_sources
 from cudabuild.errors import ToolError
@@ -129,7 +130,7 @@ def find_object(
 
         return compile_object(definition, signature, checks)
 
-    if store is None or config.get("images") != "all":
+    if store is None or config.get("images") != "all" or switches.ALWAYS_WARN_UNINIT_VAR:
         return make()
     from cudabuild.fingerprint import compute_fingerprint, image_key, log_in_process
     from cudabuild.types import format_signature

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switches that numba-cuda programs set at run time: ``cuda.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0``.
 
-A name assigned here counts; one that is not has the value of this package's own setting (``config.py``).
+A name assigned here counts; one that is not has the value of this package's own setting (``config.py``). While
+``ALWAYS_WARN_UNINIT_VAR`` is set, kernels are compiled anew and tell which variables may be read without a value.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [  # noqa: F822 - found by __getattr__
+    "ALWAYS_WARN_UNINIT_VAR",
     "CUDA_LOW_OCCUPANCY_WARNINGS",
     "CUDA_WARN_ON_IMPLICIT_COPY",
     "DISABLE_PERFORMANCE_WARNINGS",
@@ -23,7 +25,7 @@ _SETTINGS = {
     "CUDA_LOW_OCCUPANCY_WARNINGS": "low_occupancy_warnings",
     "CUDA_WARN_ON_IMPLICIT_COPY": "implicit_copy_warnings",
 }
-_FIXED = {"DISABLE_PERFORMANCE_WARNINGS": 0, "ENABLE_CUDASIM": 0}
+_FIXED = {"ALWAYS_WARN_UNINIT_VAR": 0, "DISABLE_PERFORMANCE_WARNINGS": 0, "ENABLE_CUDASIM": 0}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import linecache
 
+from cudabuild.cuda import config as switches
 from cudabuild.definition import KernelDefinition, Options, parameter_names
 from cudabuild.errors import Diagnostic
 from cudabuild.frontend import impl
@@ -12,6 +13,7 @@ from cudabuild.frontend.callee import callee_of
 from cudabuild.frontend.diagnostics import DiagnosticSink, Refusal
 from cudabuild.frontend.endings import end_where_raised
 from cudabuild.frontend.infer import FunctionInference, params_of
+from cudabuild.frontend.missing import warn_of_missing_values
 from cudabuild.frontend.operands import NoneOperand, Operand, TupleOperand, type_of
 from cudabuild.frontend.specialise import Session, raise_diagnostics
 from cudabuild.frontend.tables import find_table, strong
@@ -104,6 +106,8 @@ def _infer(
     for diagnostic in session.diagnostics(inference):
         found.setdefault((diagnostic.location, diagnostic.title), diagnostic)
     raise_diagnostics(list(found.values()))
+    if switches.ALWAYS_WARN_UNINIT_VAR:
+        warn_of_missing_values(inference)
     return inference, hir
 
 
