@@ -37,7 +37,7 @@ def test_what_a_person_asks() -> None:
         "minimum_driver": 12000,
         "toolchain": {"llvm": "22.1", "nvjitlink": "12.9"},
     }
-    assert found["targets"]["compute_75"]["minimum_driver"] == 10000
+    assert found["targets"]["compute_75"]["minimum_driver"] == 11000
     assert [kernel["qualname"] for kernel in found["kernels"]] == ["a", "b"]
     kernel = found["kernels"][0]
     assert kernel["free_values"] == {"N": "4"}
