@@ -82,7 +82,7 @@ def tuples(x, o):
     o[13] = q.x + q.y
     first, second, third = x[:3]
     o[14] = first + second * third
-    o[15] = bool(t) + bool(())
+    o[15] = bool(t) + bool(()) + len((1, 2) * 3) + (2 * (x[0], 4))[2] + len((1,) * 0)
 
 
 def iteration(x, o):

@@ -171,3 +171,9 @@ def entry_at_run_time(x):
 
 def tuple_of_an_array(x):
     x[0] = len(tuple(x))
+
+
+def adds_vectors(x):
+    v = cuda.float32x2(1, 2)
+    w = v + v
+    x[0] = w.x

@@ -22,6 +22,7 @@ from cudabuild.frontend.operands import (
     type_of,
 )
 from cudabuild.ir.ir import Value
+from cudabuild.lang.vector import VECTORS
 from cudabuild.types import (
     Array,
     Boolean,
@@ -85,8 +86,14 @@ def unary(context: Context, operator: str, operand: Operand) -> Operand:
 def binary(context: Context, operator: str, left: Operand, right: Operand) -> Operand:
     """``left operator right``, for numbers and tuples."""
     first, second = context.elements(left), context.elements(right)
+    if first is not None or second is not None:
+        _refuse_vectors(operator, left, right)
     if operator == "+" and first is not None and second is not None:
         return TupleOperand((*first, *second))
+    if operator == "*" and (first is None) != (second is None):
+        elements, count = (first, right) if first is not None else (second, left)
+        if elements is not None and is_const(count) and isinstance(const_of(count), int):
+            return TupleOperand(elements * int(const_of(count)))
     if operator not in ("@",):
         a = _number_operand(context, operator, left, right, 0)
         b = _number_operand(context, operator, left, right, 1)
@@ -108,6 +115,19 @@ def binary(context: Context, operator: str, left: Operand, right: Operand) -> Op
         expected="+ - * / // % ** << >> & | ^",
         do="write the product as loops over the elements",
     )
+
+
+def _refuse_vectors(operator: str, left: Operand, right: Operand) -> None:
+    """A vector is a tuple with names, but nobody means its parts joined on."""
+    for position, side in enumerate((left, right)):
+        if isinstance(side, TupleOperand) and getattr(side.kind, "tuple_name", "") in VECTORS:
+            raise Refusal(
+                f"operator '{operator}' on a vector",
+                found=f"{describe(left)} {operator} {describe(right)}",
+                expected="numbers: vectors have no operators",
+                do="compute with the fields: a.x + b.x",
+                operand=position,
+            )
 
 
 def _number(kind: Any) -> Scalar:
