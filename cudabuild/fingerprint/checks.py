@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from cudabuild.definition import Options
 from cudabuild.digest import digest
-from cudabuild.fingerprint.values import MISSING, describe_value, function_identity, module_name, resolve_name
+from cudabuild.fingerprint.values import MISSING, describe_value, function_identity, module_name, place_of, resolve_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
             return f"the source of {module_name(owner)} differs from what was built ({file})"
         for name, text in check.values:
             if name == LINE:
-                line = str(owner.__code__.co_firstlineno)
+                line = place_of(owner)
                 if line != text:
                     return f"{owner.__qualname__} was defined on line {text} when built and is on line {line} now"
                 continue

@@ -20,6 +20,7 @@ from cudabuild.fingerprint.values import (
     is_unresolved,
     module_name,
     options_text,
+    place_of,
     resolve_name,
 )
 from cudabuild.source import get_source
@@ -95,7 +96,7 @@ class _Walk:
             self.parts.append((f"{prefix}(source file)", source.hex()))
         values: dict[str, str] = {}
         if not label:
-            values[LINE] = str(function.__code__.co_firstlineno)
+            values[LINE] = place_of(function)
         if function.__defaults__ or function.__kwdefaults__:
             self._record(prefix, DEFAULTS, default_values(function), values)
         for chain in form.free_names:

@@ -9,7 +9,7 @@ compare the values that an image was built with to the live ones; NumPy objects 
 from __future__ import annotations
 
 import sys
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from cudabuild.definition import OPTIONS, KernelDefinition
 from cudabuild.digest import digest
@@ -38,6 +38,7 @@ __all__ = [
     "is_unresolved",
     "module_name",
     "options_text",
+    "place_of",
     "resolve_name",
 ]
 
@@ -208,26 +209,49 @@ def find_function(value: Any) -> tuple[FunctionType, KernelDefinition | None] | 
 def function_identity(function: FunctionType, definition: KernelDefinition | None) -> str:
     """Which function it is, as far as that can be told without its source.
 
-    For comparing with what an image was built from, where the source file is known to be the same: the line tells apart
-    two functions of one name. Never part of a fingerprint.
+    For comparing with what an image was built from, where the source file is known to be the same: the place tells
+    apart two functions of one name. Never part of a fingerprint.
     """
-    return (
-        f"function {module_name(function)}:{function.__qualname__}:{function.__code__.co_firstlineno}"
-        f"{options_text(definition)}"
-    )
+    return f"function {module_name(function)}:{function.__qualname__}:{place_of(function)}{options_text(definition)}"
+
+
+def place_of(function: FunctionType) -> str:
+    """Where in its file a function is: its first line; for a lambda, which may share that, also where its body ends.
+
+    Where Python keeps no columns (before 3.11, and under ``-X no_debug_ranges``), a lambda's bytecode stands for them:
+    another Python then gives another text, never two lambdas the same one unless they do the same.
+    """
+    code = function.__code__
+    line = str(code.co_firstlineno)
+    if code.co_name != "<lambda>":
+        return line
+    positions = getattr(code, "co_positions", None)
+    ends = [(place[1], place[3]) for place in positions() if place[3] is not None] if positions is not None else []
+    if ends:
+        last, column = max(ends)
+        return f"{line} to {last}.{column}"
+    return f"{line} {digest(_code_text(code).encode()).hex()}"
+
+
+def _code_text(code: CodeType) -> str:
+    constants = [_code_text(part) if isinstance(part, CodeType) else ascii(part) for part in code.co_consts]
+    return f"{code.co_code!r} {code.co_names} {code.co_varnames} {code.co_freevars} {constants}"
 
 
 def options_text(definition: KernelDefinition | None) -> str:
     """What a device function's decorator says that changes results; "" where it says nothing."""
     if definition is None:
         return ""
+    options = definition.options
     texts = [
-        f" {spec.name}={definition.options[spec.name]!r}"
+        f" {spec.name}={options[spec.name]!r}"
         for spec in OPTIONS
-        if spec.changes_results and definition.options[spec.name] != spec.default
+        if spec.changes_results and (options[spec.name] != spec.default or spec.name in options.written)
     ]
     if definition.may_be_called and definition.spec is not None:
         texts.append(" " + describe_value(definition.spec))
+        if definition.variables:
+            texts.append(" " + describe_value({name: tuple(types) for name, types in definition.variables.items()}))
     return "".join(texts)
 
 
@@ -331,7 +355,11 @@ def _describe_class(value: type, function_text: FunctionText, depth: int) -> str
         return f"{name}({', '.join(texts)})"
     fields = getattr(value, "_fields", None)
     if issubclass(value, tuple) and isinstance(fields, tuple):
-        return f"{name}({', '.join(fields)})"
+        defaults = getattr(value, "_field_defaults", None) or {}
+        texts = [
+            f"={_describe(defaults[field], function_text, depth)}" if field in defaults else "" for field in fields
+        ]
+        return f"{name}({', '.join(map(str.__add__, fields, texts))})"
     return f"{name} of {value.__module__}"
 
 

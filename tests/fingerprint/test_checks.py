@@ -282,3 +282,29 @@ def test_options_of_the_decorator_and_of_the_build(
     assert why == reason
     assert found == Options(effective)
     assert found.written == options.written
+
+
+LAMBDAS = """
+F = (lambda a: a + 1, lambda a: a * 9)
+def make(f):
+    def k(x):
+        x[0] = f(x[1])
+    return k
+L = (lambda x: x.fill(1), lambda x: x.fill(2))
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["-X", "no_debug_ranges"]], ids=["columns", "no columns"])
+def test_lambdas_of_one_line(tmp_path: Path, flags: list[str]) -> None:
+    """They share name, line and free values, so an image of the one would serve the other."""
+    (tmp_path / "lambdas.py").write_text(LAMBDAS, "utf-8")
+    script = (
+        "import lambdas\n"
+        "from cudabuild.definition import KernelDefinition\n"
+        "from cudabuild.fingerprint import check_live, compute_fingerprint\n"
+        "for one, other in ((lambdas.make(lambdas.F[0]), lambdas.make(lambdas.F[1])), lambdas.L):\n"
+        "    checks = compute_fingerprint(KernelDefinition(one), ()).checks\n"
+        "    assert check_live(one, checks, by_name=True) == ''\n"
+        "    assert check_live(other, checks, by_name=True)\n"
+    )
+    subprocess.run([sys.executable, *flags, "-c", script], cwd=tmp_path, check=True)

@@ -374,3 +374,27 @@ def test_what_a_partial_fixes_counts(source: Source) -> None:
         assert "f/(code)" in dict(fingerprint.parts)
         digests.add(fingerprint.digest)
     assert len(digests) == 3
+
+
+def test_defaults_of_a_named_tuple_count(source: Source) -> None:
+    """``Point(3)`` in a kernel takes the other field from the class."""
+    text = (
+        "from collections import namedtuple\nP = namedtuple('P', 'x y', defaults=({},))\ndef k(x):\n    x[0] = P(3).y\n"
+    )
+    assert source.take(text.format(1)).digest != source.take(text.format(2)).digest
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("'T(T)', T=(int32,)", "'T(T)', T=(float32,)"),
+        ("", "literals='weak'"),  # one takes its caller's table, the other has its own
+        ("literals='weak'", "literals='numba'"),
+    ],
+)
+def test_decorators_of_device_functions_count(source: Source, one: str, other: str) -> None:
+    text = (
+        "from cudabuild import device_function, float32, int32\n"
+        "@device_function({})\ndef h(a):\n    return a + 1\ndef k(x):\n    x[0] = h(x[1])\n"
+    )
+    assert source.take(text.format(one)).digest != source.take(text.format(other)).digest
