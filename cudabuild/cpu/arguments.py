@@ -29,6 +29,7 @@ from cudabuild.types import (
     TimeDelta,
     Tuple,
     as_dtype,
+    shared_array,
 )
 from cudabuild.types.brain import brain_bits
 from cudabuild.types.layout import block_size, check_extents, parameter_fields
@@ -278,10 +279,7 @@ def _is_aligned(array: Any, alignment: int) -> bool:
 def _as_array(numpy: Any, arg: Any, where: str, kind: Array) -> Any:
     """The NumPy array that shares ``arg``'s memory."""
     if isinstance(arg, numpy.ndarray) or hasattr(arg, "__array_interface__"):
-        array = numpy.asarray(arg)
-        dtype = getattr(arg, "dtype", None)
-        named = array.dtype.names and dtype is not None  # an interface names the gaps between fields, too
-        return array.view(dtype) if named and dtype != array.dtype else array
+        return shared_array(arg)
     if hasattr(arg, "__dlpack__") and getattr(arg, "__dlpack_device__", lambda: (0, 0))()[0] == 1:  # kDLCPU
         return numpy.from_dlpack(arg)
     if hasattr(arg, "__cuda_array_interface__"):

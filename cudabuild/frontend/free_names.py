@@ -101,7 +101,7 @@ def operand_of_object(context: Context, value: Any) -> Operand:
 
 def _numpy_scalar_type(value: Any) -> Scalar | None:
     """The type of a NumPy scalar (they have a dtype and no dimensions, and ``item``)."""
-    if isinstance(value, type) or getattr(type(value), "__module__", "") != "numpy":
+    if isinstance(value, type) or getattr(type(value), "__module__", "") not in ("numpy", "ml_dtypes"):
         return None
     dtype = getattr(value, "dtype", None)
     if dtype is None or getattr(value, "shape", None) != () or type(value).__name__ == "ndarray":

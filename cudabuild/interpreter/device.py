@@ -14,7 +14,7 @@ from cudabuild.interpreter.reach import find_names, is_meeting
 from cudabuild.interpreter.schedule import Schedule
 from cudabuild.interpreter.thread import Block, Thread, element_type, with_attributes
 from cudabuild.lang.name import interpreter
-from cudabuild.types import Array, Boolean, Record, Tuple, WeakComplex, WeakFloat, WeakInteger
+from cudabuild.types import Array, Boolean, Record, Tuple, WeakComplex, WeakFloat, WeakInteger, shared_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ def _positions(shape: Dim) -> Iterator[Dim]:
 def convert(kind: Type, value: Any) -> Any:
     """An argument as the kernel sees it: arrays of NumPy scalars, typed numbers, Python numbers for weak types."""
     if isinstance(kind, Array):
-        array = np.asarray(value)
+        array = shared_array(value)
         if kind.readonly:
             array = array.view()
             array.flags.writeable = False

@@ -33,6 +33,7 @@ from cudabuild.types import (
     int64,
     none,
     scalar_by_name,
+    shared_array,
     uint8,
     uint16,
     uint32,
@@ -324,13 +325,7 @@ def _read_host(value: Any) -> Argument:
 
 def _read_array(value: Any) -> Argument:
     """An array in host memory that is not NumPy's own: read through the NumPy array that shares its memory."""
-    import numpy
-
-    array = numpy.asarray(value)
-    dtype = getattr(value, "dtype", None)
-    if array.dtype.names and dtype is not None and dtype != array.dtype:  # the interface names the gaps between fields
-        array = array.view(dtype)
-    return _read_host(array)
+    return _read_host(shared_array(value))
 
 
 def _read_unknown(value: Any) -> Argument:

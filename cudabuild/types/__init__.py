@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the kernel language and the text they are written as. See ``README.md`` in this folder."""
 
-from cudabuild.types.dtypes import as_dtype, find_dtype, from_dtype
+from cudabuild.types.dtypes import as_dtype, find_dtype, from_dtype, shared_array
 from cudabuild.types.pointer import Pointer
 from cudabuild.types.record import CharSeq, DateTime, Member, Record, TimeDelta
 from cudabuild.types.signature import Signature, format_signature, parse_signature, parse_signatures
@@ -85,6 +85,7 @@ __all__ = [
     "parse_signature",
     "parse_signatures",
     "scalar_by_name",
+    "shared_array",
     "uint8",
     "uint16",
     "uint32",

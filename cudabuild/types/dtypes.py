@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["as_dtype", "find_dtype", "from_dtype"]
+__all__ = ["as_dtype", "find_dtype", "from_dtype", "shared_array"]
 
 #: Types found before, by dtype. NumPy's dtypes are equal where the layouts are, and so are types.
 _known: dict[Any, Scalar | None] = {}
@@ -106,3 +106,16 @@ def as_dtype(kind: Scalar) -> Any:
             raise TypeError("NumPy has no bfloat16 of its own: install ml_dtypes") from None
         return numpy.dtype(ml_dtypes.bfloat16)
     return numpy.dtype(name)
+
+
+def shared_array(value: Any) -> Any:
+    """The NumPy array that shares the memory of an object with an array interface, with the object's own dtype.
+
+    An interface gives names to the gaps between fields, and none to bfloat16, which NumPy then takes for bytes.
+    """
+    import numpy
+
+    array = numpy.asarray(value)
+    dtype = getattr(value, "dtype", None)
+    own = array.dtype.kind == "V" and isinstance(dtype, numpy.dtype) and dtype != array.dtype
+    return array.view(dtype) if own else array

@@ -140,3 +140,30 @@ def test_read_only_arrays_stay_so() -> None:
 
     with pytest.raises(CompilationError, match="assignment to a read-only array"):
         build_ir(KernelDefinition(work), parse_signature("float64[::1]"))
+
+
+def test_bfloat16() -> None:
+    """An array interface says ``<V2`` of it, which NumPy reads as two bytes without a meaning."""
+    brain = pytest.importorskip("ml_dtypes").bfloat16
+    host = np.arange(6, dtype=np.float32).astype(brain)
+    named, scale = cuda.to_device(host), brain(1.5)
+
+    @kernel
+    def work(o: Any, x: Any) -> None:
+        for i in range(x.size):
+            o[i] = x[i] + named[i] * scale
+
+    out = np.zeros(3, np.float32)
+    work[1, 1](out, cuda.to_device(host)[::2])
+    assert list(out) == [0.0, 3.5, 7.0]
+
+
+def test_elements_that_are_not_aligned() -> None:
+    packed = cuda.to_device(np.zeros(3, [("flag", "i1"), ("x", "f4")]))
+    named = packed["x"]
+
+    def work(o: Any) -> None:
+        o[0] = named[0]
+
+    with pytest.raises(CompilationError, match="not aligned for their type"):
+        build_ir(KernelDefinition(work), parse_signature("float32[::1]"))

@@ -15,7 +15,7 @@ from cudabuild.fingerprint.values import DeviceMemory
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.operands import Operand
-from cudabuild.types import Array, find_dtype, weak_int
+from cudabuild.types import Array, bfloat16, find_dtype, weak_int
 
 __all__ = ["device_array"]
 
@@ -25,7 +25,7 @@ _LARGEST = (1 << 31) - 1
 def device_array(context: Context, value: Any, memory: DeviceMemory) -> Operand:
     """A device array, or any object that shows one, as an array at its address."""
     dtype = numpy.dtype(memory.dtype)
-    kind = find_dtype(dtype)
+    kind = bfloat16 if memory.dtype == "<V2" else find_dtype(dtype)  # NumPy reads ml_dtypes' spelling as two bytes
     if kind is None:
         raise Refusal(
             "a device array whose elements a kernel cannot read",
@@ -35,6 +35,15 @@ def device_array(context: Context, value: Any, memory: DeviceMemory) -> Operand:
             operand=0,
         )
     strides = memory.strides or _steps(memory.shape, dtype.itemsize)
+    apart = [stride for extent, stride in zip(memory.shape, strides, strict=True) if extent > 1]
+    if any(number % kind.alignment for number in (memory.pointer, *apart)):
+        raise Refusal(
+            "a device array whose elements are not aligned for their type",
+            found=f"a device array of {dtype} at {memory.pointer:#x}, strides {strides}",
+            expected=f"multiples of {kind.alignment}",
+            do="make the record's type with numpy.dtype(…, align=True), or name the whole records",
+            operand=0,
+        )
     span = sum((extent - 1) * abs(stride) for extent, stride in zip(memory.shape, strides, strict=True))
     if span > _LARGEST or max(memory.shape, default=0) > _LARGEST:
         raise Refusal(
