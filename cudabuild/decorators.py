@@ -311,11 +311,19 @@ _FEW_BLOCKS = 128
 
 
 def _warn(text: str) -> None:
+    """Warns at the line of the program that led here, however many calls of this package lie between."""
+    import sys
     import warnings
 
     from cudabuild.cuda.errors import NumbaPerformanceWarning
 
-    warnings.warn(NumbaPerformanceWarning(text), stacklevel=5)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__", "").partition(".")[0] == "cudabuild"
+        or frame.f_code.co_filename.startswith("<cudabuild ")
+    ):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(NumbaPerformanceWarning(text), stacklevel=level)
 
 
 class _LateProvider:

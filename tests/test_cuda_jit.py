@@ -241,10 +241,13 @@ def test_small_grids_and_host_arrays_are_warned_of() -> None:
     cuda.config.CUDA_WARN_ON_IMPLICIT_COPY = 1
     try:
         kernel = cuda.jit(fill)
-        with pytest.warns(NumbaPerformanceWarning, match="Grid size 1 will likely result in GPU under-utilization"):
+        with pytest.warns(
+            NumbaPerformanceWarning, match="Grid size 1 will likely result in GPU under-utilization"
+        ) as one:
             launch = kernel[1, 32]
-        with pytest.warns(NumbaPerformanceWarning, match="Host array used in CUDA kernel"):
+        with pytest.warns(NumbaPerformanceWarning, match="Host array used in CUDA kernel") as other:
             launch(np.zeros(3), 1.0)
+        assert [warning.filename for warning in (*one, *other)] == [__file__] * 2
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             kernel[128, 32](cuda.to_device(np.zeros(3)), 1.0)

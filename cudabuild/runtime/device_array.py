@@ -440,10 +440,7 @@ class CpuArray(DeviceArray):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        found = self._interface()
-        if not self.size:
-            del found["data"]  # NumPy then takes memory of its own, of which an empty array needs none
-        return found
+        return self._interface()  # of an empty array the address is 0: NumPy then takes memory of its own
 
 
 def make_array(

@@ -420,3 +420,10 @@ def test_names_cost_nothing_until_used() -> None:
     with pytest.raises(AttributeError, match=r"module 'cudabuild\.cuda' has no attribute 'no_such'"):
         _ = cuda.no_such
     assert "to_device" in dir(cuda)
+
+
+@pytest.mark.parametrize("shape", [0, (0, 3), (3, 0)])
+def test_empty_arrays_as_arguments(machine: _Machine, shape: Any) -> None:
+    size = cuda.to_device(np.zeros(shape, np.float32)).reshape(0)
+    machine.saxpy.forall(4)(2.0, size, size)
+    cuda.synchronize()
