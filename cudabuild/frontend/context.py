@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from cudabuild.definition import KernelDefinition
+from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.errors import Location
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.folding import fold_cast
@@ -65,13 +65,14 @@ class CallTarget(Protocol):
         ...
 
     def call(
-        self, context: Context, function: Any, operands: Sequence[Operand], keywords: dict[str, Operand]
+        self,
+        context: Context,
+        function: Any,
+        operands: Sequence[Operand],
+        keywords: dict[str, Operand],
+        options: Options = DEFAULT_OPTIONS,
     ) -> Operand:
-        """The result of calling the Python function ``function`` as a device function."""
-        ...
-
-    def declare(self, definition: KernelDefinition) -> Any:
-        """Notes the options that a decorated device function brings along; gives its function."""
+        """The result of calling the Python function ``function`` under its decorator's options."""
         ...
 
 

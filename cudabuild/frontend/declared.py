@@ -43,19 +43,19 @@ def call_declared(
     Raises:
         Refusal: none of them takes the arguments.
     """
-    function = context.calls.declare(definition)
+    function, options = definition.function, definition.options
     signatures = definition.signatures if definition.spec is not None else []
     names = function.__code__.co_varnames[len(arguments) : function.__code__.co_argcount]
     if set(keywords) == set(names):
         arguments, keywords = [*arguments, *(keywords[name] for name in names)], {}
     if not signatures or keywords or any(isinstance(one, (Poison, Unknown)) for one in arguments):
-        return context.calls.call(context, function, arguments, keywords)
+        return context.calls.call(context, function, arguments, keywords, options)
     signature = _choose(definition, signatures, arguments)
     converted: list[Operand] = [
         argument if type_of(argument) == kind == none else context.convert(argument, kind)
         for argument, kind in zip(arguments, signature, strict=True)
     ]
-    result = context.calls.call(context, function, converted, {})
+    result = context.calls.call(context, function, converted, {}, options)
     wanted = signature.return_type if isinstance(signature, FunctionSignature) else none
     if wanted == none or isinstance(result, (NoneOperand, Poison, Unknown)):
         return result

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
-from cudabuild.definition import KernelDefinition
+from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.errors import CompilationError, Diagnostic, KernelResultError, KernelValueError, SourceError
 from cudabuild.frontend.ast_to_hir import build_hir
 from cudabuild.frontend.callee import Callee, callee_of
@@ -68,7 +68,6 @@ class Session:
         self._running: list[FunctionInference] = []
         self._names: dict[str, int] = {}
         self._sites: dict[Any, Specialisation] = {}
-        self._tables: dict[FunctionType, Table] = {}
 
     def hir(
         self, callee: Callee, unrolled: Mapping[LoopKey, int] = MappingProxyType({})
@@ -114,6 +113,7 @@ class Session:
         function: FunctionType | ClosureOperand,
         operands: Sequence[Operand],
         keywords: dict[str, Operand],
+        options: Options = DEFAULT_OPTIONS,
     ) -> Operand:
         """See ``CallTarget``."""
         from cudabuild.frontend.free_names import operand_of_object
@@ -126,7 +126,7 @@ class Session:
             return Poison()
         site = context.next_call_site()
         if context.inferring:
-            self._sites[site] = self._find(callee, arguments, self._table_of(context, callee))
+            self._sites[site] = self._find(callee, arguments, self._table_of(context, callee, options))
         specialisation = self._sites[site]
         if context.inferring and context.site is not None:
             context.site[0].called[specialisation] = None
@@ -155,7 +155,7 @@ class Session:
             operand=0,
         )
 
-    def _table_of(self, context: Context, callee: Callee) -> Table:
+    def _table_of(self, context: Context, callee: Callee, options: Options) -> Table:
         """How numbers meet in a function: as its own decorator says, or as they do in its caller."""
         function = callee.function
         if callee.closure is not None:
@@ -163,13 +163,7 @@ class Session:
             return table
         if (function.__module__ or "").partition(".")[0] == "cudabuild":  # the language's own functions
             return WEAK
-        return self._tables.get(function, context.table)
-
-    def declare(self, definition: KernelDefinition) -> FunctionType:
-        """Notes the options that a decorated device function brings along; gives its function."""
-        if "literals" in definition.options.written:
-            self._tables[definition.function] = find_table(definition.options["literals"])
-        return definition.function
+        return find_table(options["literals"]) if "literals" in options.written else context.table
 
     def _find(self, callee: Callee, arguments: list[Operand], table: Table) -> Specialisation:
         if any(one.callee.key == callee.key for one in self._running):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from launching import Run
 
-from cudabuild import cuda
+from cudabuild import cuda, device_function
 from cudabuild.definition import DEFAULT_OPTIONS
 
 NUMBA = DEFAULT_OPTIONS.replace(literals="numba")
@@ -170,3 +170,26 @@ def test_a_float_division_by_zero_is_an_error_under_debug(run: Run) -> None:
     fast = DEBUG.replace(fastmath=True)
     run(divided, "float64[::1], float64[::1], float64[::1]", 1, 1, out, np.ones(1), np.zeros(1), options=fast)
     assert list(out) == [math.inf, 1.0]
+
+
+def _plus_one(x: Any) -> Any:
+    return x + 1
+
+
+_weakly = device_function(literals="weak")(_plus_one)
+_as_numba = device_function(literals="numba")(_plus_one)
+
+
+def _each_table(out: Any, x: Any) -> None:
+    out[0] = _weakly(x[0])
+    out[1] = _as_numba(x[0])
+    out[2] = _plus_one(x[0])
+    out[3] = _weakly(x[0])
+
+
+@pytest.mark.parametrize(("literals", "plain"), [("weak", 1.0), ("numba", 1.0 + float(np.float32(3e-8)))])
+def test_one_function_under_several_decorators(run: Run, literals: str, plain: float) -> None:
+    """float32 + 1 is a float32 or a float64; a function without a decorator does as its caller does."""
+    out, x = np.zeros(4), np.array([3e-8], np.float32)
+    run(_each_table, "float64[::1], float32[::1]", 1, 1, out, x, options=DEFAULT_OPTIONS.replace(literals=literals))
+    assert list(out) == [1.0, 1.0 + float(x[0]), plain, 1.0]
