@@ -30,7 +30,7 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
 
 
 def find_libdevice_function(name: str) -> Callable[..., Any] | None:
-    """What stands for ``libdevice.sinf`` or ``libdevice.sin``; None for a name that is not of the library or not here."""
+    """What stands for ``libdevice.sinf`` or ``libdevice.sin``; None for any other name."""
     base, _, function = name.partition(".")
     if base != "libdevice" or function not in FUNCTIONS:
         return None
