@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cudabuild.lang.bits import fma
+
 __all__ = [
     "all_of",
     "along_first_axis",
@@ -203,13 +205,40 @@ def apply_to_two(function: Any, x: Any, y: Any, out: Any) -> None:
 _WHOLE = 4503599627370496.0
 
 
+#: Every power of ten that float64 holds exactly.
+_POWERS = np.array([10.0**exponent for exponent in range(23)])
+
+
 def round_digits(x: Any, digits: Any) -> Any:
-    """The float64 ``x`` with so many digits behind the point, or before it where they are negative; ties to even."""
+    """The float64 ``x`` with so many digits behind the point, or before it where they are negative; ties to even.
+
+    Exact for up to 22 digits, as in Python: of a scaled number that is a tie only after rounding, the rest decides.
+    """
+    if not math.isfinite(x):
+        return x
+    if digits < -308:
+        return x * 0.0
     if digits < 0:
-        unit = 10.0 ** (-digits)
-        return np.rint(x / unit) * unit if math.isfinite(x) else x
-    coarse = min(digits, 22)  # beyond it, a power of ten is not exact in float64
-    unit = 10.0**coarse
-    fine = 10.0 ** (digits - coarse)
-    scaled = x * unit * fine
-    return np.rint(scaled) / fine / unit if abs(scaled) < _WHOLE else x
+        unit = _POWERS[-digits] if digits >= -22 else 10.0 ** (-digits)
+        scaled = x / unit
+        return _nearest(scaled, fma(-scaled, unit, x)) * unit
+    if digits > 22:
+        fine = 10.0 ** (digits - 22)
+        scaled = x * 1e22 * fine
+        return np.rint(scaled) / fine / 1e22 if abs(scaled) < _WHOLE else x
+    unit = _POWERS[digits]
+    scaled = x * unit
+    if abs(scaled) >= _WHOLE:
+        return x
+    return _nearest(scaled, fma(x, unit, -scaled)) / unit
+
+
+def _nearest(x: Any, rest: Any) -> Any:
+    """The whole number nearest to ``x + rest``, of which ``x`` is the rounded sum."""
+    whole = np.rint(x)
+    over = x - whole
+    if over == 0.5 and rest > 0.0:
+        return whole + 1.0
+    if over == -0.5 and rest < 0.0:
+        return whole - 1.0
+    return whole

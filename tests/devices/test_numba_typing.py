@@ -56,6 +56,12 @@ def rounded(out: Any, x: Any, digits: Any) -> None:
         out[i] = round(x[i], digits)
 
 
+def rounded_each(out: Any, x: Any, digits: Any) -> None:
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = round(x[i], digits[i])
+
+
 def extremes(out: Any, x: Any, y: Any) -> None:
     out[0] = min(x[0], y[0])
     out[1] = max(x[0], y[0])
@@ -101,6 +107,22 @@ def test_rounding_to_digits(run: Run, digits: int) -> None:
     run(rounded, "float64[::1], float64[::1], int64", 1, 32, out, x, digits, options=NUMBA)
     expected = [round(float(value), digits) for value in x]
     np.testing.assert_array_equal(out, expected)
+
+
+def test_rounding_is_exact(run: Run) -> None:
+    """Numbers beside and on decimal ties, where a product alone would decide wrongly."""
+    rng = np.random.default_rng(7)
+    wholes = rng.integers(-(10**6), 10**6, 2000)
+    digits = rng.integers(-6, 15, 2000)
+    ties = [(2 * int(whole) + 1) / 2 * 10.0 ** -int(count) for whole, count in zip(wholes, digits, strict=True)]
+    x = np.array([*ties, *np.nextafter(ties, np.inf), *np.nextafter(ties, -np.inf), 2.675, 1.005, 0.15, -0.25, 5e-324])
+    counts = np.array([*digits, *digits, *digits, 2, 2, 1, 1, 3])
+    out = np.zeros_like(x)
+    blocks = -(-x.size // 128)
+    run(rounded_each, "float64[::1], float64[::1], int64[::1]", blocks, 128, out, x, counts, options=NUMBA)
+    expected = [round(float(value), int(count)) for value, count in zip(x, counts, strict=True)]
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(np.signbit(out), np.signbit(expected))
 
 
 def test_rounding_keeps_float32(run: Run) -> None:
