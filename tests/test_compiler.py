@@ -177,7 +177,7 @@ def test_a_wrong_kernel_is_refused_before_llvm_with_its_line() -> None:
 
 def test_the_stages_stand_in_order() -> None:
     names = [stage.name for stage in compiler.STAGES if stage.name != "fingerprint"]
-    assert names == ["function", "source", "hir", "ir", "llvm", "optimised", "ptx", "cubin", "image"]
+    assert names == ["function", "source", "hir", "ir", "llvm", "optimised", "ptx", "cubin", "sass", "image"]
 
 
 def test_a_kernel_without_arrays_compiles_for_both_widths() -> None:
