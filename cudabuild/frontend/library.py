@@ -27,6 +27,7 @@ __all__ = [
     "minimum",
     "minimum_of_numbers",
     "round_digits",
+    "round_integer",
     "square",
     "store_one",
     "store_two",
@@ -231,6 +232,22 @@ def round_digits(x: Any, digits: Any) -> Any:
     if abs(scaled) >= _WHOLE:
         return x
     return _nearest(scaled, fma(x, unit, -scaled)) / unit
+
+
+def round_integer(x: Any, digits: Any) -> Any:
+    """The 64-bit integer ``x`` with zeros in its last ``-digits`` places; ties to even."""
+    if digits >= 0:
+        return x
+    if digits < -18:
+        return x * 0
+    unit = x * 0 + 1  # of the type of x
+    for _ in range(-digits):
+        unit = unit * 10
+    whole = x // unit
+    rest = x - whole * unit
+    if rest > unit - rest or (rest == unit - rest and whole % 2 == 1):
+        whole = whole + 1
+    return whole * unit
 
 
 def _nearest(x: Any, rest: Any) -> Any:

@@ -132,7 +132,7 @@ class Table:
         return weak_float
 
     def rounded_digits(self, kind: Scalar) -> Float | None:
-        """``round(x, digits)``; None where it is not supported."""
+        """``round(x, digits)``; None where it stays an integer."""
         return kind if isinstance(kind, Float) else None
 
     def range_item(self, *bounds: Scalar) -> Integer:

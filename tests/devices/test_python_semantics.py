@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from cudabuild import cuda
+
 
 def loops_with_else(x, o):
     # for-else/while-else/break/continue
@@ -182,3 +184,32 @@ def test_as_in_python(run, kernel, values):
     run(kernel, "int64[::1], int64[::1]", 1, 1, x, out)
     kernel(x, expected)
     np.testing.assert_array_equal(out, expected)
+
+
+def rounded_integers(x, digits, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = round(x[i], digits[i])
+
+
+@pytest.mark.parametrize("kind", ["int8", "int32", "uint32", "int64", "uint64"])
+def test_integers_are_rounded_to_tens(run, kind):
+    """Ties to even, as in Python; what does not fit the type wraps."""
+    limits = np.iinfo(kind)
+    rng = np.random.default_rng(3)
+    numbers = [
+        *rng.integers(limits.min, limits.max, 500, kind, endpoint=True),
+        *range(0, 100, 5),
+        limits.min,
+        limits.max,
+    ]
+    x = np.array([*numbers, *range(0, 126, 25), *([-15, -25, -5, -125] if limits.min else [])], kind)
+    digits = rng.integers(-22, 3, x.size)
+    digits[-40:] = -1
+    out = np.zeros_like(x)
+    run(rounded_integers, f"{kind}[::1], int64[::1], {kind}[::1]", -(-x.size // 64), 64, x, digits, out)
+    expected = [round(int(value), int(count)) for value, count in zip(x, digits, strict=True)]
+    fits = [number if count >= -18 else 0 for number, count in zip(expected, digits, strict=True)]
+    np.testing.assert_array_equal(
+        out, np.array([number % (1 << limits.bits) for number in fits], f"u{kind.lstrip('u')}").view(kind)
+    )

@@ -20,7 +20,7 @@ from cudabuild.frontend.operands import (
     is_const,
 )
 from cudabuild.ir.ir import Value
-from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, float64, int64, weak_int
+from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, float64, int64, uint64, weak_int
 
 __all__: list[str] = []
 
@@ -113,15 +113,11 @@ def round_(context: Context, x: Operand, ndigits: Operand | None = None) -> Oper
 def _round_digits(context: Context, value: Value, ndigits: Operand) -> Operand:
     assert isinstance(value.type, Scalar)
     kind = context.table.rounded_digits(value.type)
-    if kind is None:
-        raise Refusal(
-            "round of an integer with digits",
-            found=f"round({describe(value)}, {describe(ndigits)})",
-            expected="a float",
-            do="convert it: round(float(x), digits)",
-            operand=1,
-        )
     digits = context.cast(context.integer(ndigits, "the number of digits", 2), weak_int)
+    if kind is None:
+        kept = context.table.signed(value.type)
+        wide = context.cast(value, uint64 if isinstance(kept, Integer) and not kept.signed else int64)
+        return context.convert(context.calls.call(context, library.round_integer, [wide, digits], {}), kept)
     exact = context.cast(context.cast(value, kind), float64)  # a decimal fraction of a float32 is none in float32
     return context.convert(context.calls.call(context, library.round_digits, [exact, digits], {}), kind)
 
