@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["days_of_months", "floor_quotient", "months_of_days", "quotient", "rescale", "scale_by", "whole"]
+__all__ = ["days_of_months", "months_of_days", "quotient", "rescale", "scale_by", "whole"]
 
 _NAT = -(1 << 63)
 _EPOCH = 719468  #: days from 1 March of year 0 to 1 January 1970
@@ -72,10 +72,3 @@ def quotient(value: Any, divisor: Any) -> Any:
         return value * 0 + _NAT
     result = abs(value) // abs(divisor)
     return result if (value < 0) == (divisor < 0) else -result
-
-
-def floor_quotient(value: Any, divisor: Any) -> Any:
-    """A span divided by an integer, rounded down; NaT for a divisor of 0."""
-    if value == _NAT or divisor == 0:
-        return value * 0 + _NAT
-    return value // divisor

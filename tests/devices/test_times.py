@@ -50,10 +50,14 @@ def products(s: Any, h: Any, out: Any, floats: Any, counts: Any) -> None:
         if not np.isnat(s[i]):
             counts[i] = s[i] // h[0]
         out[6, i] = s[i] % s[4]
+        out[7, i] = s[i] // -2
+        out[8, i] = s[i] // 2.5
 
 
 def test_products_and_quotients(run: Run) -> None:
-    run_both(run, products, SPANS, HOURS, np.zeros((7, 6), "m8[D]"), np.zeros(6), np.zeros(6, "i8"))
+    run_both(run, products, SPANS, HOURS, np.zeros((9, 6), "m8[D]"), np.zeros(6), np.zeros(6, "i8"))
+    odd = np.array([-7, 7, -1, 5, 3, "NaT"], "m8[D]")
+    run_both(run, products, odd, HOURS, np.zeros((9, 6), "m8[D]"), np.zeros(6), np.zeros(6, "i8"))
 
 
 def comparisons(d: Any, s: Any, h: Any, out: Any) -> None:

@@ -274,15 +274,13 @@ def _scale(context: Context, operator: str, span: Value, number: Value) -> Value
         if operator == "*":
             return _as(context, _call(context, library_times.scale_by, bits, factor), span.type)
         quotient = context.emit("div", float64, context.cast(bits, float64), factor)
-        if operator == "//":
-            quotient = context.emit("math", float64, quotient, function="floor")
         whole = _call(context, library_times.whole, bits, quotient)
         return _as(context, whole, span.type)
     count = context.cast(number, int64)
     if operator == "*":
         return _as(context, _nat_if(context, context.emit("mul", int64, bits, count), bits), span.type)
-    function = library_times.quotient if operator == "/" else library_times.floor_quotient
-    return _as(context, _call(context, function, bits, count), span.type)
+    # NumPy cuts ``span // number`` towards zero as it does ``span / number``: only span by span is rounded down.
+    return _as(context, _call(context, library_times.quotient, bits, count), span.type)
 
 
 def absolute(context: Context, value: Value) -> Operand:
