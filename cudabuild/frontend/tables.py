@@ -47,7 +47,7 @@ class Table:
         lanes: the type of a set of lanes that a vote or match gives.
         bit_position: the type of what ``ffs`` gives.
         exponent: the type of the exponent that ``frexp`` gives.
-        float_division_raises: whether a float division by zero is an error under debug, as in Python.
+        division_raises: whether a division by zero ends the thread under debug, with an error as in Python.
         floats_vote: whether a warp votes on a float.
         reads_packed: whether fields of records may lie at any address.
     """
@@ -60,7 +60,7 @@ class Table:
     lanes: Integer = uint32
     bit_position: Integer = weak_int
     exponent: Integer = weak_int
-    float_division_raises = False
+    division_raises = False
     floats_vote = True
 
     # operators
@@ -204,7 +204,7 @@ class NumbaTable(Table):
     lanes = int32
     bit_position = uint32
     exponent = int32
-    float_division_raises = True
+    division_raises = True
     floats_vote = False
 
     def arithmetic(self, left: Scalar, right: Scalar) -> Scalar:

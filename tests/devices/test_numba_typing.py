@@ -147,6 +147,20 @@ def test_extremes_pass_over_a_nan(run: Run, first: str, second: str) -> None:
     assert list(np.signbit(out[:4])) == [True, False, True, False]
 
 
+def whole_divided(out: Any, x: Any, y: Any) -> None:
+    i = cuda.grid(1)
+    out[i] = x[i] // 4
+    out[i] = x[i] // y[i]
+    out[i] += x[i] % y[i]
+
+
+def test_a_thread_ends_where_it_divides_an_integer_by_zero(run: Run) -> None:
+    x, y, out = np.array([17, 9, 5]), np.array([5, 0, 2]), np.zeros(3, np.int64)
+    with pytest.raises(ZeroDivisionError, match="integer division or modulo by zero"):
+        run(whole_divided, "int64[::1], int64[::1], int64[::1]", 1, 3, out, x, y, options=DEBUG)
+    assert list(out) == [5, 2, 3]
+
+
 def reciprocal(x: Any) -> Any:
     return 1.0 / x
 

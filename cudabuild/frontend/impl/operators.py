@@ -161,18 +161,19 @@ def _arithmetic(context: Context, operator: str, a: Value, b: Value) -> Value:
     table = context.table
     by_operator = {"/": table.division, "//": table.floor_division, "%": table.floor_division}
     kind = by_operator.get(operator, table.arithmetic)(a.type, b.type)
-    if operator in by_operator and isinstance(kind, Float) and table.float_division_raises:
-        _check_float_divisor(context, context.cast(b, kind))
+    if operator in by_operator and table.division_raises and isinstance(kind, (Float, Integer)):
+        _check_divisor(context, context.cast(b, kind))
     return _same_type(context, operator, _ARITHMETIC[operator], a, b, kind)
 
 
-def _check_float_divisor(context: Context, divisor: Value) -> None:
-    """Under debug, an error where a float divisor is 0; an integer one is seen to by the operation itself."""
-    if not context.calls.debug or context.calls.fastmath:
+def _check_divisor(context: Context, divisor: Value) -> None:
+    """Under debug, a divisor of 0 is an error that ends the thread."""
+    if not context.calls.debug or context.calls.fastmath or (is_const(divisor) and const_of(divisor) != 0):
         return
-    zero = context.emit("cmp", bool_, divisor, context.const(0.0, divisor.type), predicate="eq")
-    error = "builtins:ZeroDivisionError"
-    context.emit("raise", none, zero, exception=error, message="division by zero", ends=True)
+    is_float = isinstance(divisor.type, Float)
+    zero = context.emit("cmp", bool_, divisor, context.const(0.0 if is_float else 0, divisor.type), predicate="eq")
+    message = "division by zero" if is_float else ""  # that of integers is the default
+    context.emit("raise", none, zero, exception="builtins:ZeroDivisionError", message=message, ends=True)
 
 
 def _same_type(context: Context, operator: str, op: str, a: Value, b: Value, kind: Scalar) -> Value:
