@@ -136,6 +136,11 @@ class JitDispatcher(Dispatcher):
         return _strong_argument(argument)
 
     def _resolve(self, arguments: Sequence[Argument]) -> tuple[Signature, bool]:
+        signature, only_here = self._choose(arguments)
+        several = len(self.definition.signatures) != 1
+        return signature, only_here or (several and any(map(_is_large, arguments)))  # a smaller int is an int64
+
+    def _choose(self, arguments: Sequence[Argument]) -> tuple[Signature, bool]:
         signatures = self.definition.signatures
         if not signatures:
             found = tuple(argument.type for argument in arguments)
@@ -423,6 +428,13 @@ def _strong_argument(argument: Argument) -> Argument:
         argument.value = tuple(map(_strong_argument, argument.value))
         argument.type = argument.type.with_elements(element.type for element in argument.value)
     return argument
+
+
+def _is_large(argument: Argument) -> bool:
+    """Whether it is, or holds, a Python int that is a uint64 for its value's sake."""
+    if argument.reader == "tuple":
+        return any(map(_is_large, argument.value))
+    return type(argument.value) is int and argument.value >= _INT64_END
 
 
 def _check_dimensions(name: str, value: Any) -> None:

@@ -7,13 +7,16 @@ import gc
 import pickle
 import sys
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from runtime_kit import SAXPY, DeviceArray, Host, OtherArray, saxpy_body
 
+from cudabuild.definition import KernelDefinition
 from cudabuild.errors import LaunchError
+from cudabuild.runtime.jit_dispatcher import JitDispatcher
 from cudabuild.types import float32, format_signature, int32
 
 
@@ -466,3 +469,19 @@ class TestWhatAPersonAsks:
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"cudabuild: kernel({SAXPY}): shipped cubin sm_90, 32-bit indices, ")
         assert line.endswith(" ms")
+
+
+@pytest.mark.parametrize("spec", [None, ["uint64", "int64"]])
+@pytest.mark.parametrize("values", [(5, 2**63, 5, -1), (2**63, 5, -1, 2**63, 5)])
+def test_overloads_of_cuda_jit_by_the_size_of_an_int(host: Host, spec: Any, values: tuple[int, ...]) -> None:
+    """2**63 is a uint64 and 5 an int64, whichever was launched before."""
+    plain = host.kernel(spec, "n")
+    services = SimpleNamespace(
+        current_device=host.current_device, warn_of_occupancy=lambda grid: None, warn_of_copy=lambda: None
+    )
+    options = plain.definition.options.replace(literals="numba")
+    kernel = JitDispatcher(KernelDefinition(plain.py_func, spec, options=options), services)
+    for value in values:
+        kernel[1, 1](value)
+        wanted = "uint64" if value >= 2**63 else "int64"
+        assert wanted in [format_signature(request.signature) for request in host.requests]
