@@ -2,14 +2,14 @@
 """Random programs give on every device what the language defines.
 
     python3 tests/experiments/random_programs.py [--quick] [--count N] [--seed N] [--devices LIST] [--jobs N]
-    python3 tests/experiments/random_programs.py --shrink SEED [--devices LIST]
+    python3 tests/experiments/random_programs.py --shrink SEED [--devices LIST] [--keep NAME --why TEXT]
     python3 tests/experiments/random_programs.py --show SEED
 
 Each seed is a kernel (``tests/random_programs``): all scalar types, loops and branches, device functions, tuples,
 arrays of several layouts and views of them, local and shared memory, atomics, both dialects of literals. What it must
 leave in its arrays says an oracle in Python's integers and NumPy's floats; it is run on the CPU device (optimised with
 checked indices, and with little optimisation without), on the Python device where Python means the same, and on the
-GPU in both index widths. Programs run in child processes: one that dies or hangs is told by its seed. Then three
+GPU in both index widths. Programs run in child processes: one that dies or hangs is told by its seed. Then
 miscompilations are planted, each in a compiler of its own, and must be found. The features of all programs are counted.
 """
 
@@ -34,6 +34,7 @@ from reporting import CHECKOUT, Report, clean_environment
 sys.path[:0] = [str(CHECKOUT), *(str(CHECKOUT / "tests" / part) for part in ("", "devices", "random_programs"))]
 
 from gpu_presence import missing_device  # noqa: E402
+from program_kept import save_program  # noqa: E402
 from program_plants import ACCIDENTS, PLANTS, plant  # noqa: E402
 from program_runs import Judge  # noqa: E402
 from program_shrink import shrink  # noqa: E402
@@ -45,6 +46,8 @@ __all__ = ["main"]
 #: Programs for one child, and the seconds that one program may take there.
 BATCH = 50
 LIMIT = 120.0
+
+KEPT = CHECKOUT / "tests" / "devices" / "once_failed"
 
 DEVICES = {"cpu": ["cpu", "cpu-unchecked"], "python": ["python"], "gpu": ["gpu32", "gpu64"]}
 
@@ -184,7 +187,7 @@ def run_all(first: int, count: int, configurations: list[str], jobs: int) -> Tal
 
 def find_plants(report: Report, first: int, most: int, jobs: int, quick: bool) -> None:
     """Each planted miscompilation is found within ``most`` programs, and what ends or stops a process is told."""
-    for name in list(PLANTS)[-1:] if quick else PLANTS:
+    for name in list(PLANTS)[:1] if quick else PLANTS:
         tally = Tally()
         start, step = first, 6 if quick else 50
         while not tally.failures and start < first + most:
@@ -239,7 +242,8 @@ ALL_TYPES = (
 )  # fmt: skip
 
 
-def shrink_seed(seed: int, configurations: list[str], planted: str = "") -> int:
+def shrink_seed(seed: int, configurations: list[str], planted: str, keep: str, why: str) -> int:
+    """Prints the smallest program found that fails as the seed's does; keeps it as a test by the name ``keep``."""
     if planted:
         plant(planted)
     judge = Judge(configurations)
@@ -248,21 +252,27 @@ def shrink_seed(seed: int, configurations: list[str], planted: str = "") -> int:
     if not failures:
         print(f"seed {seed} does not fail on {', '.join(configurations)}")
         return 1
-    kinds = {name: what.split(":")[0] if "Error" in what.split(":")[0] else "" for name, what in failures.items()}
-    print(failures)
+    name, what = next(reversed(failures.items()))
+    one = Judge([name])
 
     def fails(candidate: Program) -> bool:
-        found = Judge.judge(Judge(sorted(kinds)), candidate).failures
-        return any(
-            name in found and (found[name].split(":")[0] if "Error" in found[name].split(":")[0] else "") == kind
-            for name, kind in kinds.items()
-        )
+        found = one.judge(candidate).failures
+        return name in found and error_of(found[name]) == error_of(what)
 
     small = shrink(program, fails)
     print(small.source())
-    print(small.signature, small.grid, small.block, small.literals)
-    print(judge.judge(small).failures)
+    print(f"{small.signature}; grid {small.grid}, block {small.block}, literals {small.literals}")
+    for name, what in judge.judge(small).failures.items():
+        print(f"{name}: {what}")
+    if keep:
+        save_program(small, why or f"seed {seed}: {failures}", KEPT / f"{keep}.json")
     return 0
+
+
+def error_of(failure: str) -> str:
+    """The exception's class; nothing where results differ."""
+    name = failure.partition(":")[0]
+    return name if name.endswith("Error") else ""
 
 
 def main() -> int:
@@ -273,10 +283,12 @@ def main() -> int:
     parser.add_argument("--devices", default="", help="cpu,python,gpu; by default all that are there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--shrink", type=int, help="reduce the failing program of this seed")
+    parser.add_argument("--keep", default="", metavar="NAME", help="with --shrink: keep the program as a test")
+    parser.add_argument("--why", default="", help="with --keep: what the program shows")
     parser.add_argument("--show", type=int, help="print the program of this seed")
     parser.add_argument("--no-plants", action="store_true", help="plant no miscompilations")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--planted", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--planted", default="", help="with --shrink: a miscompilation to plant")
     options = parser.parse_args()
     if options.child:
         return child(options.child.split(","), options.planted)
@@ -286,7 +298,7 @@ def main() -> int:
         print(make_program(options.show).source())
         return 0
     if options.shrink is not None:
-        return shrink_seed(options.shrink, names, options.planted)
+        return shrink_seed(options.shrink, names, options.planted, options.keep, options.why)
     count = 16 if options.quick else options.count
     report = Report(f"random programs on {', '.join(names)}")
     start = time.perf_counter()

@@ -220,7 +220,7 @@ class Expressions:
         template = whole.meaning.format(whole.parts[0].as_meaning(), "{}")
         if kind != target:
             template = f"{kind}_to_{target}({template})"
-        return Expr(target, "{}", template, [whole.parts[1]], whole.tag)
+        return Expr(target, "{}", template, [whole.parts[1]], whole.tag, True)
 
     def unary(self, kind: str, depth: int) -> Expr:
         op = self.choose(("neg", "inv")) if is_integer(kind) else "neg"
@@ -454,19 +454,21 @@ class Expressions:
         """Within an axis of ``extent`` elements; loads nothing where ``depth`` is negative."""
         integer = self.rules.integer
         if depth < 0 and extent is None:
-            return Expr(integer, "0", "0", tag="index")
+            return Expr(integer, "0", "0", tag="index", fixed=True)
         if extent is None:
             inner = self.expr(integer, depth)
-            return Expr(integer, f"({{}} % {name}.shape[{axis}])", f"({{}} % {name}.shape[{axis}])", [inner], "index")
+            return Expr(
+                integer, f"({{}} % {name}.shape[{axis}])", f"({{}} % {name}.shape[{axis}])", [inner], "index", True
+            )
         steady = [k for k, (_, low, high) in self.scope.steady.items() if -extent <= low and high < extent]
         computed = ("mod", "mod", "negative") if depth >= 0 else ()
         form = self.choose(("constant", *computed, *(["steady"] * 5 if steady else [])))
         if form == "constant":
             text = str(self.random.randrange(-extent, extent))
-            return Expr(integer, text, text, tag="index")
+            return Expr(integer, text, text, tag="index", fixed=True)
         if form == "steady":
             text = self.choose(steady)
-            return Expr(self.scope.steady[text][0], text, text, tag="index")
+            return Expr(self.scope.steady[text][0], text, text, tag="index", fixed=True)
         kinds = [k for k in self.pool if is_integer(k)] or [integer]
         kind = self.choose(kinds)
         met = self.rules.result("mod", kind, integer)
@@ -474,8 +476,10 @@ class Expressions:
             kind = met = integer
         inner = cast(self.expr(kind, depth), met)
         if form == "negative" and met == integer:
-            return Expr(met, f"(-1 - {{}} % {extent})", f"(-1 - mod_{met}({{}}, {extent}))", [inner], "negative-index")
-        return Expr(met, f"({{}} % {extent})", f"mod_{met}({{}}, {extent})", [inner], "index")
+            return Expr(
+                met, f"(-1 - {{}} % {extent})", f"(-1 - mod_{met}({{}}, {extent}))", [inner], "negative-index", True
+            )
+        return Expr(met, f"({{}} % {extent})", f"mod_{met}({{}}, {extent})", [inner], "index", True)
 
     def indices(self, view: View, depth: int) -> list[Expr]:
         own = Expr(self.rules.integer, "i", "i")

@@ -119,15 +119,15 @@ class Statements(PlainStatements):
         elif form == "down":
             text, values = f"range({low + size}, {low}, -{step})", range(low + size, low, -step)
         elif form == "step":
-            parts = [Expr(integer, "({} & 1)", f"and_{integer}({{}}, 1)", [make.expr(integer, 2)], "and")]
+            parts = [Expr(integer, "({} & 1)", f"and_{integer}({{}}, 1)", [make.expr(integer, 2)], "and", True)]
             text, values = make.choose((("range(0, 4, {} + 1)", range(4)), ("range(3, -1, -1 - {})", range(3, -1, -1))))
         elif form == "typed":
             kinds = [k for k in make.pool if is_integer(k) and make.rules.result("and", k, integer) == k]
             kind = make.choose(kinds or [integer])
-            parts = [Expr(kind, "({} & 3)", f"and_{kind}({{}}, 3)", [make.expr(kind, 2)], "and")]
+            parts = [Expr(kind, "({} & 3)", f"and_{kind}({{}}, 3)", [make.expr(kind, 2)], "and", True)]
             text, values = "range({})", range(3)
         else:
-            parts = [Expr(integer, "({} & 3)", f"and_{integer}({{}}, 3)", [make.expr(integer, 2)], "and")]
+            parts = [Expr(integer, "({} & 3)", f"and_{integer}({{}}, 3)", [make.expr(integer, 2)], "and", True)]
             text, values = ("range({})", range(3)) if form == "dynamic" else ("range({}, 4)", range(4))
         known = {name: (integer, min(values), max(values))}
         again = self.variable([integer]) if make.chance(25) else None

@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from program_kept import KeptProgram
 from program_meaning import COMPLEX, FLOATS, NAMES, PARTS, beyond
 from program_tree import ArraySpec, Program
 
@@ -18,7 +19,7 @@ def dtype_of(kind: str) -> Any:
     return np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
 
 
-def make_arguments(program: Program) -> list[Any]:
+def make_arguments(program: Program | KeptProgram) -> list[Any]:
     """Arrays and numbers in the order of the parameters: alike for a seed, whatever was shrunk away."""
     made: list[Any] = []
     for array in program.arrays:
@@ -86,7 +87,9 @@ def _laid_out(array: ArraySpec, values: Any, rng: np.random.Generator) -> Any:
 class _Place:
     """One thread: where it stands, and its block's shared arrays."""
 
-    def __init__(self, program: Program, block: int, thread: tuple[int, int], shared: dict[str, Any]) -> None:
+    def __init__(
+        self, program: Program | KeptProgram, block: int, thread: tuple[int, int], shared: dict[str, Any]
+    ) -> None:
         self.x = block * program.block[0] + thread[0]
         self.y = thread[1]
         self.t = thread[0]
@@ -111,7 +114,7 @@ def items(array: Any, kind: str) -> list[Any]:
     return [load(array, index) for index in range(len(array))]
 
 
-def run_oracle(program: Program, arguments: list[Any]) -> set[str]:
+def run_oracle(program: Program | KeptProgram, arguments: list[Any]) -> set[str]:
     """Runs every thread on ``arguments``; why Python itself would give something else, if it would."""
     namespace: dict[str, Any] = {**NAMES, "np": np, "new_array": new_array, "last_first": last_first, "items": items}
     exec(compile(program.meaning(), "<the oracle>", "exec"), namespace)  # the generator's own text

@@ -1,35 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three wrong lowerings to be found by random programs; each replaces something of the compiler in this process."""
+"""Wrong lowerings to be found by random programs; each replaces something of the compiler in this process."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["ACCIDENTS", "PLANTS", "plant"]
 
 
-def _floor_division(emit: Any) -> None:
-    """``//`` of int16 rounds towards zero, as the machine's instruction does."""
+def _truncated(emit: Any, types: Sequence[Any]) -> None:
+    """``//`` of these types rounds towards zero, as the machine's instruction does."""
     from cudabuild.backend import arithmetic
-    from cudabuild.types import int16
 
     right = emit._ROWS["floordiv"]
 
     def wrong(e: Any, instr: Any) -> Any:
-        if instr.type != int16:
+        if instr.type not in types:
             return right(e, instr)
-        a, b = (e.integer(value, 16) for value in instr.operands)
+        bits = instr.type.bits
+        a, b = (e.integer(value, bits) for value in instr.operands)
         zero = e.text.emit("i1", f"icmp eq {b.typed}, 0")
         minus = e.text.emit("i1", f"icmp eq {b.typed}, -1")
         unsafe = e.text.emit("i1", f"or {zero.typed}, {minus.text}")
         whole = e.text.emit(a.type, f"sdiv {a.typed}, {arithmetic._safe_divisor(e, b, unsafe).text}")
-        negated = e.text.emit(a.type, f"sub i16 0, {a.text}")
+        negated = e.text.emit(a.type, f"sub {a.type} 0, {a.text}")
         some = e.text.emit(a.type, f"select {minus.typed}, {negated.typed}, {whole.typed}")
         return e.integer_result(instr, arithmetic._zero_if(e, zero, some))
 
     emit._ROWS["floordiv"] = wrong
+
+
+def _every_floor_division(emit: Any) -> None:
+    from cudabuild.types import int8, int16, int32, int64, weak_int
+
+    _truncated(emit, (int8, int16, int32, int64, weak_int))
+
+
+def _floor_division(emit: Any) -> None:
+    from cudabuild.types import int16
+
+    _truncated(emit, (int16,))
 
 
 def _unsigned_shift(emit: Any) -> None:
@@ -48,8 +62,8 @@ def _unsigned_shift(emit: Any) -> None:
     emit._ROWS["shr"] = wrong
 
 
-def _swapped_phi(emit: Any) -> None:
-    """Where a branch ends, the second of two variables takes the value of the other way."""
+def _lost_swap(emit: Any) -> None:
+    """Variables that take one another's value in a loop are copied one after the other, so that one is lost."""
     from cudabuild.cpu import compile as host
 
     lower = host._lower
@@ -58,9 +72,10 @@ def _swapped_phi(emit: Any) -> None:
         function = lower(definition, signature)
         for block in function.blocks:
             phis = block.phis
-            if len(phis) >= 2 and len(block.predecessors) == 2:
-                phis[1].operands = phis[1].operands[::-1]
-                break
+            for first, second in itertools.permutations(phis, 2):
+                for place, value in enumerate(second.operands):
+                    if value is first and first.operands[place] is second:
+                        second.operands[place] = second
         return function
 
     host._lower = wrong
@@ -79,10 +94,12 @@ def _hangs(emit: Any) -> None:
 #: What is wrong with the process rather than with results.
 ACCIDENTS = {"crash": _dies, "hang": _hangs}
 
+#: The first is found by almost every program with a division, the others are rarer.
 PLANTS = {
+    "// rounds towards zero": _every_floor_division,
     "int16 // int16 rounds towards zero": _floor_division,
     "uint32 >> n is arithmetic": _unsigned_shift,
-    "a phi with its values swapped": _swapped_phi,
+    "a swap in a loop loses a value": _lost_swap,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from agreement import copies
 from launching import Device
+from program_kept import KeptProgram
 from program_oracle import make_arguments, run_oracle
 from program_tree import Program
 from ulp import limit_of, same_bits, ulp_distance
@@ -59,7 +60,7 @@ class Judge:
         self.configurations = configurations
         self._devices: dict[str, Any] = dict(devices or {})
 
-    def judge(self, program: Program) -> Verdict:
+    def judge(self, program: Program | KeptProgram) -> Verdict:
         verdict = Verdict()
         start = make_arguments(program)
         wanted = copies(start)
@@ -83,7 +84,7 @@ class Judge:
                 verdict.failures[name] = wrong
         return verdict
 
-    def _run(self, name: str, program: Program, kernel: Any, arguments: list[Any]) -> None:
+    def _run(self, name: str, program: Program | KeptProgram, kernel: Any, arguments: list[Any]) -> None:
         kind, check, full = CONFIGURATIONS[name]
         level = 3 if program.seed % 3 in full else 1
         options = DEFAULT_OPTIONS.replace(fma=False, literals=program.literals, opt=level)
@@ -132,7 +133,7 @@ def define(text: str) -> Any:
     return namespace["kernel"]
 
 
-def compare(program: Program, wanted: list[Any], found: list[Any], kind: str) -> str:
+def compare(program: Program | KeptProgram, wanted: list[Any], found: list[Any], kind: str) -> str:
     """What differs, or nothing."""
     for spec, want, have in zip(program.arrays, wanted, found, strict=False):
         if spec.kind == "bfloat16":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -17,26 +18,41 @@ __all__ = ["shrink"]
 def shrink(program: Program, fails: Callable[[Program], bool], seconds: float = 120) -> Program:
     """A smaller program for which ``fails`` still holds; the smallest found within the time."""
     deadline = time.monotonic() + seconds
-    best = program
-    progress = True
-    while progress and time.monotonic() < deadline:
-        progress = False
-        for attempt in range(10_000):
-            if time.monotonic() > deadline:
-                return best
-            candidate = copy.deepcopy(best)
-            change = next(_skip(_changes(candidate), attempt), None)
-            if change is None:
+    best, attempt, progress = program, 0, False
+    while time.monotonic() < deadline:
+        candidate = copy.deepcopy(best)
+        change = next(_skip(_changes(candidate), attempt), None)
+        if change is None:  # once more from the beginning, as long as that helps
+            if not progress:
                 break
-            change()
-            try:
-                smaller = fails(candidate)
-            except Exception:  # what is no program any more does not fail in the way looked for
-                smaller = False
-            if smaller:
-                best, progress = candidate, True
-                break
-    return best
+            attempt, progress = 0, False
+            continue
+        change()
+        if _still(fails, candidate):
+            best, progress = candidate, True
+        else:
+            attempt += 1
+    candidate = copy.deepcopy(best)
+    _drop_unused(candidate)
+    return candidate if _still(fails, candidate) else best
+
+
+def _still(fails: Callable[[Program], bool], candidate: Program) -> bool:
+    try:
+        return fails(candidate)
+    except Exception:  # what is no program any more does not fail in the way looked for
+        return False
+
+
+def _drop_unused(program: Program) -> None:
+    """Takes away the arguments that nothing names; what the others hold does not depend on them."""
+    lines = [line for part in (*program.functions, program.kernel) for line in part.lines(False)[3:]]
+    named = set(re.findall(r"\w+", "\n".join(lines)))
+    program.arrays = [array for array in program.arrays if array.name in named]
+    program.scalars = [scalar for scalar in program.scalars if scalar[0] in named or scalar[0] == "n"]
+    names = ", ".join([*(array.name for array in program.arrays), *(name for name, _ in program.scalars)])
+    program.kernel.head = f"def kernel({names}):"
+    program.kernel.oracle_head = f"def kernel(th, {names}):"
 
 
 def _skip(changes: Iterator[Callable[[], None]], count: int) -> Iterator[Callable[[], None]]:
@@ -103,7 +119,7 @@ def _within(parts: list[Expr]) -> Iterator[tuple[Expr, Callable[[Expr], None]]]:
 
 def _smaller(expression: Expr) -> Iterator[Expr]:
     """What can stand for it: parts of the same type, and a literal."""
-    if expression.source.isidentifier() or _is_literal(expression) or expression.tag in ("index", "negative-index"):
+    if expression.fixed or _is_literal(expression) or expression.source.isidentifier():
         return
     for part in expression.walk():
         if part is not expression and part.kind == expression.kind:

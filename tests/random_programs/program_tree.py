@@ -18,13 +18,20 @@ _INDENT = "    "
 
 @dataclass
 class Expr:
-    """``source`` and ``meaning`` are templates with a ``{}`` for each part; ``tag`` counts among the features."""
+    """``source`` and ``meaning`` are templates with a ``{}`` for each part; ``tag`` counts among the features.
+
+    Attributes:
+        kind: the type.
+        parts: the operands.
+        fixed: whether its surroundings count on it, so that no other expression of the type can stand for it.
+    """
 
     kind: str
     source: str
     meaning: str
     parts: list[Expr] = field(default_factory=list)
     tag: str = ""
+    fixed: bool = False
 
     def as_source(self) -> str:
         return self.source.format(*(part.as_source() for part in self.parts))
