@@ -12,6 +12,7 @@ import linecache
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -64,8 +65,9 @@ def as_function(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef:
     return made
 
 
-#: (file name, the namespace that its functions live in) -> the namespace and the text, as ``source=`` gave it.
-_registered: dict[tuple[str, int], tuple[dict[str, Any], tuple[str, ...]]] = {}
+#: (file name, the namespace that its functions live in) -> the namespace and the texts, as ``source=`` gave them: a
+#: program may run several in one namespace.
+_registered: dict[tuple[str, int], tuple[dict[str, Any], list[tuple[str, ...]]]] = {}
 
 #: file -> (lines, syntax trees of its functions); an entry is replaced when the text read for the file differs.
 _parsed: dict[str, tuple[tuple[str, ...], _Trees]] = {}
@@ -80,7 +82,10 @@ def register_source(function: FunctionType, text: str) -> None:
     """
     namespace = function.__globals__
     lines = tuple(text.splitlines())
-    _registered[function.__code__.co_filename, id(namespace)] = (namespace, lines)
+    texts = _registered.setdefault((function.__code__.co_filename, id(namespace)), (namespace, []))[1]
+    if lines in texts:
+        texts.remove(lines)
+    texts.append(lines)
 
 
 def get_source(function: Any) -> FunctionSource:
@@ -118,7 +123,7 @@ def _read_lines(function: FunctionType) -> tuple[str, ...]:
     file, namespace = function.__code__.co_filename, function.__globals__
     registered = _registered.get((file, id(namespace)))
     if registered is not None:
-        return registered[1]
+        return _text_of(function.__code__, registered[1])
     linecache.checkcache(file)  # a reloaded module's text is not the one that linecache read first
     lines = linecache.getlines(file, namespace)
     if lines:
@@ -129,6 +134,43 @@ def _read_lines(function: FunctionType) -> tuple[str, ...]:
     if file == "<string>":
         return tuple(_command().splitlines())
     return tuple(_standard_input().splitlines()) if file == "<stdin>" else ()
+
+
+def _text_of(code: CodeType, texts: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The latest of several texts that ``code`` can have been compiled from."""
+    if len(texts) > 1:
+        for lines in reversed(texts):
+            try:
+                module = compile("\n".join(lines) + "\n", code.co_filename, "exec", dont_inherit=True)
+            except SyntaxError:
+                continue
+            if any(_is_same(code, found) for found in _codes_in(module)):
+                return lines
+    return texts[-1]
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes_in(constant)
+
+
+def _is_same(one: CodeType, other: CodeType) -> bool:
+    """Whether two functions do the same and stand on the same line."""
+    facts = [
+        (code.co_name, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, code.co_freevars)
+        for code in (one, other)
+    ]
+    if facts[0] != facts[1] or len(one.co_consts) != len(other.co_consts):
+        return False
+    for a, b in zip(one.co_consts, other.co_consts, strict=True):
+        if isinstance(a, CodeType) and isinstance(b, CodeType):
+            if not _is_same(a, b):
+                return False
+        elif repr(a) != repr(b):
+            return False
+    return True
 
 
 def _command() -> str:

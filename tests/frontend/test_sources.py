@@ -107,6 +107,23 @@ def test_source_of_a_device_function() -> None:
         assert x[0] == 4 * number
 
 
+def test_several_texts_run_in_one_namespace() -> None:
+    """Each function is of its own text, decorated or called from one, though compiled after all texts are known."""
+    namespace: dict[str, Any] = {}
+    made = []
+    for number in (2, 3):
+        text = f"def scale(v):\n    return v * {number}\ndef work(x):\n    x[0] = part(x[0]) + {number}\n"
+        exec(text, namespace)
+        namespace["part"] = namespace["scale"]
+        made.append((kernel(source=text)(namespace["work"]), calling(namespace["scale"])))
+    for (work, scaled), number in zip(made, (2, 3), strict=True):
+        x = np.array([4])
+        scaled[1, 1](x)
+        assert x[0] == 4 * number
+        work[1, 1](x)  # its ``part`` is what the namespace says by now
+        assert x[0] == 4 * number * 3 + number
+
+
 def test_text_in_linecache() -> None:
     linecache.cache["<cell 7>"] = (len(TEXT), None, TEXT.splitlines(True), "<cell 7>")
     x = np.array([4])
