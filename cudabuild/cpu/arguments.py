@@ -28,7 +28,9 @@ from cudabuild.types import (
     Scalar,
     TimeDelta,
     Tuple,
+    TypeArgument,
     as_dtype,
+    from_dtype,
     shared_array,
 )
 from cudabuild.types.brain import brain_bits
@@ -111,6 +113,8 @@ def _reader(kind: Type, where: str, written: bool) -> Callable[[Any, list[Any], 
         return _array_reader(kind, where, written)
     if isinstance(kind, Tuple):
         return _tuple_reader(kind, where, written)
+    if isinstance(kind, TypeArgument):
+        return _type_reader(kind, where)
     if isinstance(kind, NoneType):
         return _none_reader(where)
     assert isinstance(kind, Scalar)
@@ -133,6 +137,14 @@ def _none_reader(where: str) -> Callable[[Any, list[Any], Packed], None]:
     def read(arg: Any, values: list[Any], packed: Packed) -> None:
         if arg is not None:
             raise _mismatch(where, _describe(arg), "None")
+
+    return read
+
+
+def _type_reader(kind: TypeArgument, where: str) -> Callable[[Any, list[Any], Packed], None]:
+    def read(arg: Any, values: list[Any], packed: Packed) -> None:
+        if (arg if isinstance(arg, Scalar) else from_dtype(arg)) != kind.dtype:
+            raise _mismatch(where, repr(arg), kind.dtype.name)
 
     return read
 

@@ -19,6 +19,7 @@ from cudabuild.frontend.operands import (
     OptionalOperand,
     Poison,
     SliceOperand,
+    Static,
     TupleOperand,
     Undefined,
     Unknown,
@@ -28,7 +29,7 @@ from cudabuild.frontend.operands import (
     map_leaves,
 )
 from cudabuild.ir.ir import Value
-from cudabuild.types import NoneType, Tuple, Type, bool_, none
+from cudabuild.types import NoneType, Tuple, Type, TypeArgument, bool_, none
 
 __all__ = ["as_parameter", "expand", "pack_type", "pour", "rebuild"]
 
@@ -42,6 +43,8 @@ def expand(context: Context, operand: Operand) -> Operand:
     """Tuples in run-time values, and values of type none, taken apart."""
 
     def inside(value: Value) -> Operand:
+        if isinstance(value.type, TypeArgument):
+            return Static(value.type.dtype)
         if isinstance(value.type, NoneType):
             return NoneOperand()
         if not isinstance(value.type, Tuple):

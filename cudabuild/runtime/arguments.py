@@ -16,8 +16,10 @@ from cudabuild.types import (
     CharSeq,
     DateTime,
     Record,
+    Scalar,
     TimeDelta,
     Tuple,
+    TypeArgument,
     as_dtype,
     bfloat16,
     bool_,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from cudabuild.types import Scalar, Type
+    from cudabuild.types import Type
 
 __all__ = ["Argument", "dtype_of_fields", "find_reader", "is_contiguous", "read_argument", "typestr_of"]
 
@@ -130,6 +132,8 @@ def find_reader(value: Any) -> str:
         return "scalar"
     if value is None:
         return "none"
+    if isinstance(value, Scalar):
+        return "type"
     loaded = sys.modules.get
     enum = loaded("enum")
     if enum is not None and isinstance(value, enum.Enum):
@@ -144,6 +148,10 @@ def find_reader(value: Any) -> str:
     if cupy is not None and isinstance(value, getattr(cupy, "ndarray", ())):
         return "cupy"
     numpy = loaded("numpy")
+    if numpy is not None and (
+        isinstance(value, numpy.dtype) or (isinstance(value, type) and issubclass(value, numpy.generic))
+    ):
+        return "type"
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         if isinstance(value, numpy.generic):
             return "record" if isinstance(value, numpy.void) else "scalar"
@@ -193,6 +201,19 @@ def _read_record(value: Any) -> Argument:
 
 def _read_none(value: Any) -> Argument:
     return Argument("none", value, none)
+
+
+def _read_type(value: Any) -> Argument:
+    """A type of elements: NumPy's or one of this package."""
+    if isinstance(value, Scalar):
+        return Argument("type", value, TypeArgument(value))
+    import numpy
+
+    dtype = numpy.dtype(value)
+    scalar = _TYPESTRS.get(dtype.str) or find_dtype(dtype)
+    if scalar is None:
+        raise LaunchError(_bad_dtype("a type", str(dtype)))
+    return Argument("type", value, TypeArgument(scalar))
 
 
 def _read_enum(value: Any) -> Argument:
@@ -346,6 +367,7 @@ def _bad_dtype(what: str, found: str) -> str:
 _READERS = {
     "scalar": _read_scalar,
     "none": _read_none,
+    "type": _read_type,
     "enum": _read_enum,
     "tuple": _read_tuple,
     "record": _read_record,

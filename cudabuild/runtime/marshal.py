@@ -42,6 +42,7 @@ from cudabuild.types import (
     Record,
     TimeDelta,
     Tuple,
+    TypeArgument,
     WeakInteger,
     as_dtype,
 )
@@ -240,6 +241,8 @@ class _Writer:
                 self.read(element, value, names[index], (*path, index))
         elif isinstance(kind, Array):
             self._read_array(kind, argument, name, path)
+        elif isinstance(kind, TypeArgument):
+            self.lines.append(f"if {name} is not {self.constant(argument.value)}: break")  # one class for all types
         elif isinstance(kind, EnumMember) and not kind.is_integer:
             numbers = {member: member_number(member) for member in kind.find_class() or ()}
             self._give(path, "value", 0, f"{self.constant(numbers)}[{name}]")

@@ -20,6 +20,7 @@ from cudabuild.types.type import (
     Scalar,
     Tuple,
     Type,
+    TypeArgument,
     none,
     scalar_by_name,
     scalar_names,
@@ -191,6 +192,8 @@ class _Parser:
             return self._named_tuple() if word == "NamedTuple" else self._enum(word)
         if word == "CPointer" and self._peek() == "(":
             return self._pointer()
+        if word == "type" and self._peek() == "(":
+            return self._type_argument()
         if word == "none":
             return none
         base: Type | None = self.variables.get(word) or scalar_by_name(word) or self._element(word)
@@ -211,6 +214,18 @@ class _Parser:
         if not isinstance(base, Scalar):
             raise self._error(self.at, "'['", f"no dimensions: {base.name} is not a scalar type")
         return self._array(base, readonly, packed)
+
+    def _type_argument(self) -> TypeArgument:
+        """``type(float32)``."""
+        self.at += 1
+        start = self._skip()
+        kind = self._type()
+        if isinstance(kind, Array) and kind.ndim == 0:  # of records
+            kind = kind.dtype
+        if not isinstance(kind, Scalar):
+            raise self._error(start, repr(kind.name), "an element type")
+        self._expect(")")
+        return TypeArgument(kind)
 
     def _pointer(self) -> Pointer:
         """``CPointer(float32)``."""

@@ -28,6 +28,7 @@ __all__ = [
     "Scalar",
     "Tuple",
     "Type",
+    "TypeArgument",
     "WeakComplex",
     "WeakFloat",
     "WeakInteger",
@@ -312,6 +313,20 @@ class NoneType(Type):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (NoneType, ())
+
+
+class TypeArgument(NoneType):
+    """A type as an argument of a kernel, such as ``numpy.float32``: like None, it has no data."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Scalar) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.name = f"type({dtype.name})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TypeArgument, (self.dtype,))
 
 
 class Tuple(Type):
