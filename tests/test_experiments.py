@@ -19,7 +19,6 @@ NAMES = (
     "planted_faults",
     "random_programs",
     "wheel_contents",
-    "wild_front_end",
 )
 
 

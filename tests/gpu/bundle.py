@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs what ``run_all.py`` needs on a GPU machine that reaches no package index: one file of unpacked wheels.
 
-    python3 tests/gpu/bundle.py --out bundle.tar.xz [--python-version 3.12] [--with-compiler]
+    python3 tests/gpu/bundle.py --out bundle.tar.xz [--python-version 3.12] [--with-compiler] [--with-wild]
 
 cudabuild's and the sample's wheels are built from this checkout (the sample for all its targets); the rest is
 downloaded for the other machine's Python on Linux x86-64. ``--with-compiler`` adds llvmlite and libdevice, so that
-kernels can be compiled there too. Wheels are unpacked before they are packed again: xz then halves them.
+kernels can be compiled there too; ``--with-wild`` the Python files of the projects of ``tests/wild``. Wheels are
+unpacked before they are packed again: xz then halves them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--python-version", default="3.12")
     parser.add_argument("--with-compiler", action="store_true")
+    parser.add_argument("--with-wild", action="store_true", help="the projects of tests/wild too")
     options = parser.parse_args()
     names = [*BASE, *TESTS, *(COMPILER if options.with_compiler else ())]
     with tempfile.TemporaryDirectory() as scratch:
@@ -46,6 +48,9 @@ def main() -> int:
         tree = folder / "bundle"
         for wheel in sorted(wheels.glob("*.whl")):
             unpack_wanted(wheel, tree / "-".join(wheel.name.split("-")[:2]))
+        if options.with_wild:
+            command = [sys.executable, str(CHECKOUT / "tests" / "wild" / "run.py"), "--pack", str(tree / "wild")]
+            subprocess.run(command, check=True)
         pack(tree, options.out)
     print(f"{options.out}: {options.out.stat().st_size / 2**20:.1f} MiB")
     return 0

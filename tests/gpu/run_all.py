@@ -146,6 +146,17 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             120,
         ),
         "big_arrays": ([machine.full, EXPERIMENTS / "big_arrays.py", "--device", "gpu"], plain, 90),
+        "wild": (
+            [
+                machine.full,
+                CHECKOUT / "tests" / "wild" / "run.py",
+                *("--device", "gpu", "--against", "numba", "--targets", "", "--jobs", "8"),
+                *("--wheels", machine.wheels / "wild", "--scratch", machine.cache / "wild", "--out", out / "wild.txt"),
+                *("--numba-python", sys.executable, "--numba-path", machine.numpy_path),
+            ],
+            checkout,
+            300,
+        ),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
             [
