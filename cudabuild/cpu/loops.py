@@ -5,9 +5,9 @@ A launch that is broken off must end within a second. Work between two looks at 
 instructions: what a thread executes in a loop that is known to end soon (``turns × instructions``, loops inside
 included) needs no look. Every other loop reads the flag where control goes back to its header (``"stop"``), but
 
-- where its exit can depend on what another thread does (an atomic operation, a fence or a sleep is in it, and a value
-  from memory decides), the thread also lets the others run there (``"turn"``), as at a barrier: the one it waits for
-  may be any other thread of the grid;
+- where its exit can depend on what another thread does (an atomic operation, a fence, a sleep, a ``ldcv`` or a ``ldcg``
+  is in it, and a value from memory decides), the thread also lets the others run there (``"turn"``), as at a barrier:
+  the one it waits for may be any other thread of the grid;
 - a barrier that every turn comes to has the schedule look;
 - a loop that LLVM may vectorise is cut into *strips*, and looks between them (``strips.py``).
 
@@ -39,8 +39,9 @@ _PRINT = 1000  #: instructions that a print is worth
 #: A strip of fewer turns is not worth its entry.
 _SHORTEST_STRIP = 64
 
-#: What a thread that waits for another has in its loop …
+#: What a thread that waits for another has in its loop, besides loads that see what other blocks stored …
 _SIGNS = frozenset(("atomic", "atomic_cas", "fence", "nanosleep"))
+_FRESH = frozenset(("cv", "cg"))  #: the cache operators of those loads
 #: … and where what it waits for comes from.
 _SOURCES = frozenset(("atomic", "atomic_cas", "load"))
 
@@ -160,6 +161,8 @@ def _waits(loop: Loop) -> bool:
 
 def _is_sign(instr: Instr) -> bool:
     if instr.op != "call":
-        return instr.op in _SIGNS
+        return instr.op in _SIGNS or (instr.op == "load" and instr.attrs.get("hint") in _FRESH)
     callee: Function = instr.attrs["callee"]
-    return any(one.op in _SIGNS for function in (callee, *callee.callees) for one in function.instructions())
+    return any(
+        _is_sign(one) for function in (callee, *callee.callees) for one in function.instructions() if one.op != "call"
+    )

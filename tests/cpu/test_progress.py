@@ -86,6 +86,24 @@ def test_threads_and_blocks_that_wait_for_later_ones(run, blocks, threads):
     np.testing.assert_array_equal(out, np.arange(count, 0, -1))
 
 
+def polled_flags(flag, out):
+    # The loads alone say that another block may have stored meanwhile.
+    b = cuda.blockIdx.x
+    last = cuda.gridDim.x - 1
+    if b < last:
+        while cuda.ldcv(flag, b + 1) == 0 if b % 2 else cuda.ldcg(flag, b + 1) == 0:
+            pass
+    out[b] = out[b + 1] + 1 if b < last else 1
+    cuda.threadfence()
+    cuda.stwt(flag, b, 1)
+
+
+def test_blocks_that_poll_through_the_caches(run):
+    flag, out = np.zeros(300, np.int32), np.zeros(300, np.int64)
+    run(polled_flags, "int32[::1], int64[::1]", 300, 1, flag, out)
+    np.testing.assert_array_equal(out, np.arange(300, 0, -1))
+
+
 def chained_sums(ticket, ready, total, x, out):
     # A scan across blocks in one launch: each block waits for the sum of the one before it.
     shared = cuda.shared.array(2, np.int64)
