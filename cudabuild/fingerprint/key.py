@@ -69,8 +69,9 @@ class Fingerprint:
 
     @property
     def in_process(self) -> str:
-        """The first free name that holds a device array's address; such code is of this process only. Else ""."""
-        return next((label for label, value in self.free_values if is_in_process(value)), "")
+        """The first name, or parameters' defaults, that hold a device array's address; such code is of this process
+        only. Else ""."""
+        return next((label for label, value in self.parts if is_in_process(value)), "")
 
     @property
     def free_values(self) -> list[tuple[str, str]]:

@@ -107,6 +107,15 @@ def test_nothing_keeps_the_code() -> None:
     fingerprint = compute_fingerprint(KernelDefinition(work), parse_signature("int64[::1]"))
     assert fingerprint.in_process == "array"
 
+    def helper(i: Any, table: Any = array) -> Any:
+        return table[i]
+
+    def calling(o: Any) -> None:
+        o[0] = helper(1)
+
+    fingerprint = compute_fingerprint(KernelDefinition(calling), parse_signature("int64[::1]"))
+    assert fingerprint.in_process == "helper/(defaults)"
+
     def plain(o: Any) -> None:
         o[0] = "device array".count == 0
 
