@@ -28,7 +28,7 @@ def test_two_projects() -> None:
 
 def test_every_case_has_arguments() -> None:
     found = projects.load_projects()
-    assert len(found) == 10
+    assert len(found) == 12
     for project in found.values():
         for kernel in project.kernels:
             assert len(kernel.launches) > 0

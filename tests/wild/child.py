@@ -40,15 +40,15 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--targets", default="", help="compile for these too, in both index widths")
     parser.add_argument("--widths", default="32,64")
-    parser.add_argument("--only", default="", help="ids of kernels, by commas")
-    parser.add_argument("--skip", default="", help="ids of kernels, by commas")
+    parser.add_argument("--only", default="", help="ids of kernels, by bars")
+    parser.add_argument("--skip", default="", help="ids of kernels, by bars")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     project = load_projects()[options.project]
     mount(options.root.resolve(), project.replace)
     for name in project.has_exec:
         give_texts(importlib.import_module(name))
-    only, skipped = set(filter(None, options.only.split(","))), set(options.skip.split(","))
+    only, skipped = set(filter(None, options.only.split("|"))), set(options.skip.split("|"))
     with options.out.open("ab") as stream:
         child = Child(options, stream)
         for file in dict.fromkeys(kernel.file for kernel in project.kernels):

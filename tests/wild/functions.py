@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-__all__ = ["held", "twice_and_one"]
+__all__ = ["combine", "held", "jitted", "twice_and_one"]
 
 
 def twice_and_one(value):
@@ -21,3 +21,16 @@ def held(function, name):
             if deeper is not None:
                 return deeper
     return None
+
+
+def jitted(function):
+    """A function as one for kernels to call."""
+    from numba import cuda
+
+    return cuda.jit(device=True)(function)
+
+
+def combine(where, selector, categorical, several):
+    """The kernel with which datashader joins two parts of an image."""
+    chosen = selector("x", 4) if several else selector("x")
+    return where(chosen)._combine_callback(True, False, categorical)

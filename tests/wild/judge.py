@@ -73,7 +73,8 @@ class Judgement:
 
     def details(self) -> list[str]:
         name = self.project.name
-        lines = [f"{name}: FAILED {text}" for text in self.problems]
+        lines = [f"{name}: {self.project.note}"] if self.project.note else []
+        lines += [f"{name}: FAILED {text}" for text in self.problems]
         lines += [f"{name}: {text}" for text in self.notes]
         low = {key: value for key, value in self.coverages.items() if value < 0.9}
         return lines + [f"{name}: only {value:.0%} of its lines run: {key}" for key, value in sorted(low.items())]
@@ -117,7 +118,7 @@ def judge(
     """Compares, kernel by kernel."""
     plain, made = surveyed
     verdict = Judgement(project, len(plain), len(made), device=options.device, against=options.against)
-    only = set(filter(None, options.only.split(",")))
+    only = set(filter(None, options.only.split("|")))
     chosen = [kernel for kernel in project.kernels if not only or kernel.id in only]
     for kernel in chosen:
         _judge_kernel(verdict, kernel, found.get(kernel.id, {}), other.get(kernel.id, {}), options)

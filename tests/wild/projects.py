@@ -65,6 +65,7 @@ class Project:
         unreached: kernel or file -> why it is not run.
         replace: module of the project -> name in it -> what stands there instead.
         has_exec: modules that make kernels with ``exec``, which gives them no text to compile: it is kept for them.
+        note: what a reader should know of it.
         apart: whether it is counted apart from those that have to be complete.
     """
 
@@ -75,6 +76,7 @@ class Project:
     unreached: dict[str, str] = field(default_factory=dict)
     replace: dict[str, dict[str, str]] = field(default_factory=dict)
     has_exec: tuple[str, ...] = ()
+    note: str = ""
     apart: bool = False
 
     @property
@@ -108,6 +110,7 @@ def _read(data: dict[str, Any]) -> Project:
         data.get("unreached", {}),
         data.get("replace", {}),
         tuple(data.get("has_exec", ())),
+        data.get("note", ""),
         data.get("apart", False),
     )
 

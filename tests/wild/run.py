@@ -67,7 +67,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--against", choices=("python", "numba"), default="python", help="who else runs the kernels")
     parser.add_argument("--numba-python", default=sys.executable, help="the interpreter that has numba-cuda")
     parser.add_argument("--numba-path", default="", help="what goes before its own modules: a NumPy that numba takes")
-    parser.add_argument("--only", default="", help="ids of kernels (file:name), by commas")
+    parser.add_argument("--only", default="", help="ids of kernels (file:name), by bars")
     parser.add_argument("--targets", default="sm_80,sm_90", help="what is compiled for; may be empty")
     parser.add_argument("--widths", default="32,64", help="index widths that are compiled")
     parser.add_argument("--wheels", type=Path, help="the distributions, or what --pack made of them")
@@ -105,7 +105,7 @@ def run_children(
         python = options.numba_python if device == "numba" else sys.executable
         command = [python, str(HERE / "child.py"), project.name, "--device", device, "--root", str(root)]
         command += ["--out", str(output), "--targets", targets, "--widths", options.widths, "--only", options.only]
-        command += ["--skip", ",".join(name for name in found if ":" in name)]
+        command += ["--skip", "|".join(name for name in found if ":" in name)]
         environment = make_environment(device, work, options.numba_path)
         try:
             done = subprocess.run(
@@ -131,7 +131,7 @@ def make_environment(device: str, work: Path, numba_path: str) -> dict[str, str]
     return {
         **kept,
         "PYTHONPATH": path,
-        "CUDABUILD_DEVICE": "cpu" if device == "none" else device,
+        "CUDABUILD_DEVICE": {"none": "cpu", "numba": "auto"}.get(device, device),
         "CUDABUILD_CACHE_DIR": str(work / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -12,6 +12,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+from abc import ABCMeta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
@@ -39,7 +40,7 @@ class _Any:
         return MagicMock()
 
 
-class _Anything(type):
+class _Anything(ABCMeta):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -52,6 +53,8 @@ def _is_class(name: str) -> bool:
 
 class StandInModule(ModuleType):
     """A module that has every name: classes where the name begins like one, objects that take anything otherwise."""
+
+    __version__ = "99"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -149,8 +152,8 @@ def mount(root: Path, replace: Mapping[str, Mapping[str, str]]) -> None:
     values = {m: {name: eval(text, dict(known)) for name, text in names.items()} for m, names in replace.items()}
     sys.meta_path.insert(0, Finder(root, values))
     sys.meta_path.append(LastFinder(root, {}))
-    own_getattr = vars(numba).get("__getattr__")
-    if own_getattr is not None:  # ours stands for numba: names of its CPU side are stand-ins
+    if hasattr(numba, "_source_hook"):  # ours stands for numba: names of its CPU side are stand-ins
+        own_getattr = numba.__getattr__
 
         def get(name: str) -> Any:
             try:
