@@ -150,7 +150,7 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             [
                 machine.full,
                 CHECKOUT / "tests" / "wild" / "run.py",
-                *("--device", "gpu", "--against", "numba", "--targets", "", "--jobs", "8"),
+                *("--device", "gpu", "--against", "numba", "--targets", "", "--jobs", "8", "--limit", "240"),
                 *("--wheels", machine.wheels / "wild", "--scratch", machine.cache / "wild", "--out", out / "wild.txt"),
                 *("--numba-python", sys.executable, "--numba-path", machine.numpy_path),
             ],

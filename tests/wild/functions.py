@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-__all__ = ["combine", "held", "jitted", "twice_and_one"]
+from types import SimpleNamespace
+
+__all__ = ["COVERED", "combine", "held", "jitted", "metric_kernel", "twice_and_one"]
+
+#: Kernels of ours that call functions of a project -> those functions, whose lines count.
+COVERED = {}
 
 
 def twice_and_one(value):
@@ -34,3 +39,23 @@ def combine(where, selector, categorical, several):
     """The kernel with which datashader joins two parts of an image."""
     chosen = selector("x", 4) if several else selector("x")
     return where(chosen)._combine_callback(True, False, categorical)
+
+
+def metric_kernel(metric, precision):
+    """A kernel that feeds rows to one of cubie's metrics, which are two device functions made by a method."""
+    from numba import cuda
+
+    settings = SimpleNamespace(precision=precision, sample_summaries_every=0.25)
+    made = metric.build(SimpleNamespace(compile_settings=settings, jit_kwargs={}))
+    update, save = made.update_fn, made.save_fn
+
+    @cuda.jit
+    def kernel(values, buffers, outputs, parameter):
+        i = cuda.grid(1)
+        if i < values.shape[0]:
+            for k in range(values.shape[1]):
+                update(values[i, k], buffers[i], k, parameter)
+            save(buffers[i], outputs[i], values.shape[1], parameter)
+
+    COVERED[kernel] = (update.py_func, save.py_func)
+    return kernel

@@ -87,11 +87,15 @@ def default_scratch() -> Path:
 
 
 def run_project(project: Project, root: Path, work: Path, options: argparse.Namespace) -> Judgement:
-    found = run_children(project, root, work, options.device, options, options.targets)
-    if options.device == "none":
-        other: dict[str, Any] = {}
-    else:
-        other = run_children(project, root, work, options.against, options, "")
+    devices = {options.device: options.targets}
+    if options.device != "none":
+        devices[options.against] = ""
+    with ThreadPoolExecutor(len(devices)) as pool:
+        made = {
+            d: pool.submit(run_children, project, root, work, d, options, targets) for d, targets in devices.items()
+        }
+        results = {device: future.result() for device, future in made.items()}
+    found, other = results[options.device], results.get(options.against, {})
     return judge(project, survey(project, root), found, other, options)
 
 

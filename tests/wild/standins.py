@@ -12,6 +12,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import types
 from abc import ABCMeta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,7 @@ def mount(root: Path, replace: Mapping[str, Mapping[str, str]]) -> None:
     from numba import cuda
 
     numba.prange = range  # what CPU code beside the kernels is written with
-    known = {"cuda": cuda, "numba": numba, "numpy": numpy}
+    known = {"cuda": cuda, "numba": numba, "numpy": numpy, "types": types}
     values = {m: {name: eval(text, dict(known)) for name, text in names.items()} for m, names in replace.items()}
     sys.meta_path.insert(0, Finder(root, values))
     sys.meta_path.append(LastFinder(root, {}))
@@ -170,5 +171,5 @@ def mount(root: Path, replace: Mapping[str, Mapping[str, str]]) -> None:
 
         numba.__getattr__ = get
         numba.guvectorize = guvectorize
-        types = importlib.import_module("numba.types")
-        types.unicode_type = types.DictType = types.ListType = MagicMock()
+        kinds = importlib.import_module("numba.types")
+        kinds.unicode_type = kinds.DictType = kinds.ListType = MagicMock()
