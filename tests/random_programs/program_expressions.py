@@ -101,7 +101,8 @@ class Expressions:
         return forms
 
     def leaf(self, kind: str, depth: int = 0) -> Expr:
-        names = [name for name, other in self.scope.variables.items() if other == kind]
+        known = {**self.scope.variables, **self.scope.readable}
+        names = [name for name, other in known.items() if other == kind]
         steady = [name for name, (other, _, _) in self.scope.steady.items() if other == kind]
         views = [view for view in self.scope.views if view.kind == kind]
         options = [*(["variable"] * 3 if names else []), *(["load"] * 3 if views else [])]
@@ -243,6 +244,10 @@ class Expressions:
             return part
         if kind == "uint64" and not self.rules.weak:
             return part
+        if is_integer(kind) and self.chance(35):
+            integer = self.rules.integer
+            exponent = Expr(integer, "({} & 3)", f"and_{integer}({{}}, 3)", [self.expr(integer, depth)], "and", True)
+            return Expr(kind, "({} ** {})", f"pow_{kind}({{}}, {{}})", [part, exponent], "pow-variable")
         name = self._bound(part)
         if is_integer(kind) and self.chance(50):
             meaning = f"mul_{kind}({{0}}, mul_{kind}({{0}}, {{0}}))"
@@ -256,6 +261,11 @@ class Expressions:
 
     def ternary(self, kind: str, depth: int) -> Expr:
         parts = [self.expr(kind, depth), self.expr("bool", depth), self.expr(kind, depth)]
+        mixed = self.rules.weak and not self.plain and not is_weak(kind) and (is_integer(kind) or is_float(kind))
+        if mixed and self.chance(25):  # a Python number on one way takes the type of the other
+            place = self.choose((0, 2))
+            parts[place] = cast(self.expr("int", depth), kind)
+            return Expr(kind, "({} if {} else {})", "({} if {} else {})", parts, "ternary!")
         return Expr(kind, "({} if {} else {})", "({} if {} else {})", parts, "ternary")
 
     def either(self, kind: str, depth: int) -> Expr:
@@ -512,6 +522,10 @@ class Expressions:
                     return self.leaf(function.results[0])
                 name = self.choose(views).name
                 parts.append(Expr("array", name, name))
+            elif isinstance(parameter, list):
+                inside = [self.expr(kind, depth - 1) for kind in parameter]
+                places = ", ".join(["{}"] * len(inside))
+                parts.append(Expr("tuple", f"({places})", f"({places})", inside))
             else:
                 parts.append(self.expr(parameter, depth - 1))
         places = ", ".join(["{}"] * len(parts))

@@ -44,6 +44,7 @@ class Statements(PlainStatements):
         forms += [self.count] * 2 if self.counters else []
         forms += [self.inexact] * 2 if self.near is not None else []
         forms += [self.unpack, self.fill]
+        forms += [self.retyped, self.joined] if make.rules.weak and not make.plain else []
         forms += [self.accumulate] if not make.plain or make.rules.weak else []
         forms += [self.exchange] * 6 if self.shared and self.weight == 1 and depth == 3 else []
         forms += [self.jump] * 2 if self.loops and depth < 3 else []

@@ -92,7 +92,7 @@ def _define_integer(kind: str) -> None:
         f"abs_{kind}": lambda a: wrap(abs(a)), f"min_{kind}": min, f"max_{kind}": max, f"brev_{kind}": brev,
         f"popc_{kind}": lambda a: (a & ((1 << bits) - 1)).bit_count(),
         f"clz_{kind}": lambda a: bits - (a & ((1 << bits) - 1)).bit_length(),
-        f"load_{kind}": lambda array, *index: int(array[index]),
+        f"load_{kind}": lambda array, *index: int(array[index]), f"pow_{kind}": lambda a, n: wrap(a**n),
         f"divided_{kind}": lambda a, b: (NAMES[f"floordiv_{kind}"](a, b), NAMES[f"mod_{kind}"](a, b)),
     })  # fmt: skip
 

@@ -50,10 +50,10 @@ class View:
 
 @dataclass
 class Callable_:
-    """A device function: its parameters' types (a View for an array), and what it returns."""
+    """A device function: its parameters' types (a View for an array, a list for a tuple), and what it returns."""
 
     name: str
-    parameters: list[str | View]
+    parameters: list[str | View | list[str]]
     results: list[str]
     defaults: int = 0
 
@@ -64,15 +64,17 @@ class Scope:
 
     Attributes:
         variables: may be read and assigned.
+        readable: may only be read, such as the elements of a tuple.
         steady: small integers that are only read: name -> (type, least, most).
     """
 
     variables: dict[str, str] = field(default_factory=dict)
+    readable: dict[str, str] = field(default_factory=dict)
     steady: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     views: list[View] = field(default_factory=list)
 
     def inner(self) -> Scope:
-        return Scope(dict(self.variables), dict(self.steady), list(self.views))
+        return Scope(dict(self.variables), dict(self.readable), dict(self.steady), list(self.views))
 
 
 def cast(expr: Expr, kind: str) -> Expr:

@@ -128,6 +128,37 @@ class PlainStatements:
         make.scope.variables.update(dict.fromkeys(names, kind))
         return [Statement("unpack", [Clause(source, meaning, parts)])]
 
+    def _typed(self) -> str | None:
+        kinds = [k for k in self.make.pool if not is_weak(k) and k not in COMPLEX]
+        return self.make.choose(kinds) if kinds else None
+
+    def retyped(self) -> list[Statement]:
+        """A variable that is a Python number first, and a typed one from the next line on."""
+        kind = self._typed()
+        if kind is None:
+            return self.assignment()
+        make, name = self.make, self.new_name("z")
+        op = make.choose(("add", "sub", "mul"))
+        parts = [make.expr("int", 2), make.expr(kind, 2)]
+        source = f"{name} = {{}}\n{name} = {name} {SYMBOLS[op]} {{}}"
+        meaning = f"{name} = {{}}\n{name} = {op}_{kind}(int_to_{kind}({name}), {{}})"
+        make.scope.variables[name] = kind
+        return [Statement("retyped", [Clause(source, meaning, parts)])]
+
+    def joined(self) -> list[Statement]:
+        """A variable that is a Python number on one way and a typed one on the other."""
+        kind = self._typed()
+        if kind is None:
+            return self.assignment()
+        make, name = self.make, self.new_name("z")
+        values = [make.expr(kind, 2), cast(make.expr("int", 2), kind)]
+        if make.chance(50):
+            values.reverse()
+        text = f"if {{}}:\n    {name} = {{}}\nelse:\n    {name} = {{}}"
+        clause = Clause(text, text, [make.expr("bool", 2), *values])
+        make.scope.variables[name] = kind
+        return [Statement("joined", [clause], python_differs=True)]
+
     def fill(self) -> list[Statement]:
         """``w[1:3] = x``."""
         make = self.make

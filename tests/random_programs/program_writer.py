@@ -224,7 +224,7 @@ class _Writer:
     def _write_function(self, number: int) -> None:
         make = self.make
         kinds = [k for k in self.pool if k != "float"]
-        parameters: list[str | View] = [make.choose(kinds) for _ in range(1 + self.random.randrange(3))]
+        parameters: list[str | View | list[str]] = [make.choose(kinds) for _ in range(1 + self.random.randrange(3))]
         names = [f"p{place}" for place in range(len(parameters))]
         scope = Scope(dict(zip(names, [str(p) for p in parameters], strict=True)))
         if make.chance(30):
@@ -232,6 +232,11 @@ class _Writer:
             parameters.append(view)
             names.append("pa")
             scope.views.append(view)
+        if make.chance(30):
+            pair = [make.choose(kinds), make.choose(kinds)]
+            parameters.append(pair)
+            names.append("pt")
+            scope.readable.update({"pt[0]": pair[0], "pt[-1]": pair[1]})
         heads, defaults = list(names), 0
         if make.chance(40):
             value = self.random.randrange(1, 6)

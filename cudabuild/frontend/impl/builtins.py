@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 
 from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
@@ -35,7 +36,7 @@ def abs_(context: Context, x: Operand) -> Operand:
         return context.cast(value, context.table.magnitude(value.type))
     if is_const(value) and isinstance(value.type, (Integer, Float)):
         constant = const_of(value)
-        if constant >= 0:
+        if constant > 0 or (constant == 0 and math.copysign(1, constant) > 0):  # the one zero too many is -0.0
             return value
     return context.emit("abs", value.type, value)
 
