@@ -55,7 +55,8 @@ DEVICES = {"cpu": ["cpu", "cpu-unchecked"], "python": ["python"], "gpu": ["gpu32
 class Tally:
     """What all children told."""
 
-    def __init__(self) -> None:
+    def __init__(self, loud: bool = False) -> None:
+        self.loud = loud
         self.lock = threading.Lock()
         self.programs = 0
         self.asked: Counter[str] = Counter()
@@ -71,14 +72,19 @@ class Tally:
             self.holding.update(told["features"].keys())
             self.beyond.update(told["beyond"])
             self.asked.update(told["asked"])
-            if told["failures"]:
-                self.failures[told["seed"]] = told["failures"]
-            if self.programs % 500 == 0:
+            for where, what in told["failures"].items():
+                self._note(told["seed"], where, what)
+            if self.loud and self.programs % 500 == 0:
                 print(f"       {self.programs} programs, {len(self.failures)} failed", flush=True)
 
     def fail(self, seed: int, where: str, what: str) -> None:
         with self.lock:
-            self.failures.setdefault(seed, {})[where] = what
+            self._note(seed, where, what)
+
+    def _note(self, seed: int, where: str, what: str) -> None:
+        self.failures.setdefault(seed, {})[where] = what
+        if self.loud:
+            print(f"       seed {seed}, {where}: {what[:1500]}", flush=True)
 
 
 def run_seeds(
@@ -176,7 +182,7 @@ def _judge(judge: Judge, seed: int) -> dict[str, Any]:
 
 
 def run_all(first: int, count: int, configurations: list[str], jobs: int) -> Tally:
-    tally = Tally()
+    tally = Tally(loud=True)
     size = max(1, min(BATCH, -(-count // jobs)))
     batches = [range(start, min(start + size, first + count)) for start in range(first, first + count, size)]
     with ThreadPoolExecutor(jobs) as pool:
@@ -219,11 +225,10 @@ def print_features(tally: Tally) -> None:
 
 
 def check(report: Report, tally: Tally, count: int) -> None:
-    for seed, failures in sorted(tally.failures.items())[:40]:
-        for where, what in failures.items():
-            report.note(f"seed {seed}, {where}: {what[:1500]}")
     asked = ", ".join(f"{name} {number}" for name, number in sorted(tally.asked.items()))
-    report.check(f"{count} programs: no difference, no crash, no hang", not tally.failures, asked)
+    report.check(
+        f"{count} programs: no difference, no crash, no hang", not tally.failures and tally.programs == count, asked
+    )
     features, programs = tally.features, max(1, tally.programs)
     branches = sum(features[f"statement {word}"] for word in ("if", "for", "for-each", "while", "break", "continue"))
     mean, loops = features["statements"] / programs, branches / programs
