@@ -6,6 +6,8 @@ Signatures are kept as written and parsed when first needed: decorating a kernel
 
 from __future__ import annotations
 
+import time
+
 from cudabuild.types.signature import parse_signatures, plain_spec
 
 TYPE_CHECKING = False
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 
     from cudabuild.types import Signature, Type
 
-__all__ = ["DEFAULT_OPTIONS", "OPTIONS", "KernelDefinition", "OptionSpec", "Options", "parameter_names"]
+__all__ = ["DEFAULT_OPTIONS", "OPTIONS", "STARTED", "KernelDefinition", "OptionSpec", "Options", "parameter_names"]
+
+
+#: When this process first had kernels; a source file written later may not be what a kernel was made of.
+STARTED = time.time()
 
 
 class OptionSpec:

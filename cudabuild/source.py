@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+from cudabuild.definition import STARTED
 from cudabuild.errors import Location, SourceError
 
 __all__ = ["FunctionSource", "as_function", "get_source", "register_source"]
@@ -115,7 +116,20 @@ def get_source(function: Any) -> FunctionSource:
             f"{code.co_filename}:{code.co_firstlineno} holds no {what} that can be compiled; "
             "the file may have changed since it was imported, or the function was not written as a plain 'def'"
         )
+    if _is_newer(code.co_filename) and not known[1].holds(code):
+        raise SourceError(
+            f"{code.co_filename}:{code.co_firstlineno}: the text has changed since {function.__qualname__} was made; "
+            "import it again, or start the program again"
+        )
     return FunctionSource(code.co_filename, lines, tree)
+
+
+def _is_newer(file: str) -> bool:
+    """Whether a file was written while this process ran, so that what was imported may differ from it."""
+    try:
+        return os.stat(file).st_mtime > STARTED
+    except (OSError, ValueError):
+        return False
 
 
 def _read_lines(function: FunctionType) -> tuple[str, ...]:
@@ -205,6 +219,8 @@ class _Trees:
             module = ast.parse(text + "\n", filename=file)
         except SyntaxError as error:
             raise SourceError(f"{file}:{error.lineno}: cannot be parsed: {error.msg}") from None
+        self._text, self._file = text, file
+        self._codes: list[CodeType] | None = None
         self.functions: dict[tuple[int, str], ast.FunctionDef] = {}
         self.lambdas: dict[int, list[ast.Lambda]] = {}
         for node in ast.walk(module):
@@ -213,6 +229,14 @@ class _Trees:
                 self.functions[first, node.name] = node
             elif isinstance(node, ast.Lambda):
                 self.lambdas.setdefault(node.lineno, []).append(node)
+
+    def holds(self, code: CodeType) -> bool:
+        """Whether the text compiles to ``code``, among others; true where something else has rewritten that."""
+        if any(name.startswith("@py_") for name in code.co_varnames):  # pytest, for its assertions
+            return True
+        if self._codes is None:
+            self._codes = list(_codes_in(compile(self._text + "\n", self._file, "exec", dont_inherit=True)))
+        return any(_is_same(code, found) for found in self._codes)
 
     def find_lambda(self, code: CodeType) -> ast.FunctionDef | None:
         """The lambda that ``code`` is of, as a ``def``.

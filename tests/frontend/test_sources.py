@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import subprocess
 import sys
@@ -204,3 +205,19 @@ def test_greek_names_in_images(tmp_path: Path) -> None:
     loaded = record.load_image("here")
     assert loaded.qualname.endswith("ρυθμός")
     assert parse_signature(loaded.signature) == signature
+
+
+def test_a_file_that_changed_after_its_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are compiled when they are first launched: the text may be another by then, and says so."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "changing_kernels.py"
+    text = "def one(x):\n    x[0] += 1\ndef two(x):\n    x[0] += {}\n"
+    file.write_text(text.format(2), "utf-8")
+    module = importlib.import_module("changing_kernels")
+    file.write_text(text.format(30), "utf-8")
+    x = np.array([0])
+    kernel(module.one)[1, 1](x)  # as it was
+    with pytest.raises((SourceError, CompilationError), match="has changed since two was made"):
+        kernel(module.two)[1, 1](x)
+    kernel(importlib.reload(module).two)[1, 1](x)
+    assert x[0] == 31
