@@ -88,7 +88,6 @@ class Child:
             for kernel in kernels:
                 self.tell(id=kernel.id, error=f"{file} cannot be imported: {_text(error)}")
             return
-        self.tell(file=file, kernels=sorted(self.find_kernels(module)))
         for kernel in kernels:
             self.tell(start=kernel.id)
             start = time.perf_counter()
@@ -98,17 +97,6 @@ class Child:
             except Exception as error:
                 entry["error"] = _text(error)
             self.tell(id=kernel.id, seconds=time.perf_counter() - start, **entry)
-
-    def find_kernels(self, module: ModuleType) -> Iterator[str]:
-        """Names of the kernels of a file: module-level and in classes."""
-        file = module.__file__
-        places = [("", vars(module))]
-        places += [(f"{name}.", vars(c)) for name, c in vars(module).items() if isinstance(c, type)]
-        for prefix, names in places:
-            for name, value in names.items():
-                value = getattr(value, "__func__", value)  # a static method
-                if is_dispatcher(value) and value.py_func.__code__.co_filename == file and not is_device(value):
-                    yield f"{prefix}{name}"
 
     def run_kernel(self, kernel: Kernel, module: ModuleType, entry: dict[str, Any]) -> None:
         function = eval(kernel.name, {"np": np, **vars(module), "ours": functions})

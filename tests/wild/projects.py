@@ -38,7 +38,6 @@ class Kernel:
         name: an expression for it in that file's names; simply its name for most.
         launches: ``arguments @ grid, block[, stream, shared bytes]``, each an expression of ``makers.py``.
         tolerance: the largest difference that counts as equal, relative to the largest element; None by type.
-        any_order: numbers of arguments whose elements come in an order that threads race for.
         note: what a reader should know of the case.
     """
 
@@ -46,7 +45,6 @@ class Kernel:
     name: str
     launches: tuple[str, ...]
     tolerance: float | None = None
-    any_order: tuple[int, ...] = ()
     note: str = ""
 
     @property
@@ -100,8 +98,7 @@ def _read(data: dict[str, Any]) -> Project:
             table = entry if isinstance(entry, dict) else {"run": entry}
             runs = [table["run"]] if isinstance(table["run"], str) else table["run"]
             launches = tuple(run if " @ " in run else f"{run} @ {default}" for run in runs)
-            order = tuple(table.get("any_order", ()))
-            kernels.append(Kernel(file, name, launches, table.get("tolerance"), order, table.get("note", "")))
+            kernels.append(Kernel(file, name, launches, table.get("tolerance"), table.get("note", "")))
     return Project(
         data["name"],
         data["version"],

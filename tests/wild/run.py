@@ -109,7 +109,7 @@ def run_children(
         python = options.numba_python if device == "numba" else sys.executable
         command = [python, str(HERE / "child.py"), project.name, "--device", device, "--root", str(root)]
         command += ["--out", str(output), "--targets", targets, "--widths", options.widths, "--only", options.only]
-        command += ["--skip", "|".join(name for name in found if ":" in name)]
+        command += ["--skip", "|".join(found)]
         environment = make_environment(device, work, options.numba_path)
         try:
             done = subprocess.run(
@@ -152,8 +152,6 @@ def read(path: Path, found: dict[str, dict[str, Any]]) -> str | None:
                 break
             if "start" in entry:
                 started = entry["start"]
-            elif "file" in entry:
-                found[entry["file"]] = entry
             else:
                 found[entry["id"]] = entry
     return started if started not in found else None
