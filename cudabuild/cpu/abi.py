@@ -65,6 +65,7 @@ LAUNCH: dict[str, Slot] = {
     "order.factor": Slot("i64", 80),  # the n-th block taken is number (n * factor + offset) % blocks; 0: n itself
     "order.offset": Slot("i64", 88),
     "resident": Slot("i64", 96),  # the most blocks that a worker has begun and not ended, where blocks take turns
+    "slot": Slot("i32", 104),  # where the pool keeps the launch (handover.py), from 1; 0: nowhere
     "check": Slot("ptr", 112),  # what a checked kernel tells it to (shadow.py)
     "next": Slot("i64", 128),  # how many blocks have been taken
     # Grid sync: blocks that still run (24 bits), of those the ones that have arrived (24), syncs so far (16).

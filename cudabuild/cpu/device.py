@@ -19,6 +19,7 @@ from cudabuild.cpu.abi import (
     pack_launch,
 )
 from cudabuild.cpu.arguments import Packer
+from cudabuild.cpu.library import find_handover
 from cudabuild.cpu.objects import find_object, load_kernel
 from cudabuild.cpu.order import choose_order
 from cudabuild.cpu.workers import Job, core_count, run_job
@@ -48,8 +49,6 @@ _THREADS_PER_WORKER = 2048
 
 #: Threads of blocks that have begun and wait for others: about five times what the largest GPU holds.
 _MAX_RESIDENT = 1 << 20
-
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class CpuDevice:
@@ -84,7 +83,7 @@ class CpuDevice:
         else:
             kernel = load_kernel(find_object(definition, signature, self._store, checks), store=self._store)
         names = parameter_names(definition.function, len(signature))
-        return CpuLauncher(kernel, definition.qualname, names, signature)
+        return CpuLauncher(kernel, definition.qualname, names, signature, self._store)
 
 
 class CpuLauncher:
@@ -94,15 +93,23 @@ class CpuLauncher:
         kernel: its machine code.
         name, names: the kernel's name and those of its parameters, for messages.
         signature: the parameters' types.
+        store: where the code of the pool of workers is kept between processes.
     """
 
     source = "cpu"
 
-    def __init__(self, kernel: HostKernel, name: str, names: Sequence[str], signature: Signature) -> None:
+    def __init__(
+        self,
+        kernel: HostKernel,
+        name: str,
+        names: Sequence[str],
+        signature: Signature,
+        store: ImageStore | None = None,
+    ) -> None:
         self.kernel = kernel
         self._name = name
         self._packer = Packer(name, names, signature, frozenset(kernel.object.written))
-        self._enter = _ENTRY(kernel.address)
+        self._handover = find_handover(store)
 
     def __call__(self, grid: Dim, block: Dim, stream: object, shared: int, args: tuple[Any, ...]) -> None:
         """Runs the kernel and waits for it; streams are in order by that.
@@ -120,7 +127,8 @@ class CpuLauncher:
             )
         packed = self._packer.pack(args)
         blocks = grid[0] * grid[1] * grid[2]
-        workers = min(core_count(), blocks, -(-blocks * block[0] * block[1] * block[2] // _THREADS_PER_WORKER))
+        cores = core_count()
+        workers = min(cores, blocks, -(-blocks * block[0] * block[1] * block[2] // _THREADS_PER_WORKER))
         # Eight turns for each worker even out blocks of different length; 64 blocks make taking a turn cheap.
         chunk = 1 if self.kernel.object.takes_turns else max(1, min(64, blocks // (workers * 8)))
         resident = self._count_resident(blocks, block) if self.kernel.object.takes_turns else 1
@@ -142,8 +150,8 @@ class CpuLauncher:
 
             checked = CheckedLaunch(self._name, self.kernel.sites, grid, block)
             launch.set_check(checked.address)
-        enter, address = self._enter, launch.address
-        run_job(Job(lambda: enter(address), launch.stop, (self, packed, params, launch, checked)), workers)
+        keep = self, packed, params, launch, checked
+        run_job(Job(self.kernel.address, launch.address, launch.stop, keep), workers, cores, self._handover)
         packed.write_back()
         fault = self._find_fault(launch, grid, block)
         if fault is not None:

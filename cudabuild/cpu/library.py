@@ -16,13 +16,16 @@ from cudabuild.backend import llvm
 from cudabuild.cpu import turns
 from cudabuild.cpu.abi import TEXT_CONSTANTS
 from cudabuild.cpu.clock import clock_text
+from cudabuild.cpu.handover import EXPORTS as HANDOVER
+from cudabuild.cpu.handover import handover_text, make_handover
 from cudabuild.cpu.store import find_code
 from cudabuild.cpu.yielding import find_yield
 
 if TYPE_CHECKING:
+    from cudabuild.cpu.handover import Handover
     from cudabuild.cpu.store import ImageStore
 
-__all__ = ["library_symbols"]
+__all__ = ["find_handover", "library_symbols"]
 
 #: A worker's start and end, its next block, a failure, memory for coroutine frames; and the rounds of a kernel with
 #: barriers only: the threads that are left stay in order at the front of the handles.
@@ -371,11 +374,12 @@ _serial = count()
 
 @cache
 def _load(takes_turns: bool, store: ImageStore | None) -> tuple[llvm.JitLibrary, dict[str, int]]:
-    exports, imports = _EXPORTS, {}
+    handover = handover_text()
+    exports, imports = [*_EXPORTS, *(HANDOVER if handover else ())], {}
     if takes_turns:
         exports, imports = turns.EXPORTS, {**library_symbols(False, store), "schedule.yield": find_yield()}
     name = "turns" if takes_turns else "schedule"
-    text = Template(turns.TURNS if takes_turns else LIBRARY + HALF + clock_text()).substitute(TEXT_CONSTANTS)
+    text = Template(turns.TURNS if takes_turns else LIBRARY + HALF + clock_text() + handover).substitute(TEXT_CONSTANTS)
     loaded = llvm.load_object(f"{next(_serial)}.{name}", find_code(name, text, store), exports, imports)
     return loaded, {symbol: loaded.address(symbol) for symbol in exports}
 
@@ -391,3 +395,9 @@ def library_symbols(takes_turns: bool, store: ImageStore | None = None) -> dict[
     if takes_turns:
         symbols.update(_load(True, store)[1])
     return symbols
+
+
+@cache
+def find_handover(store: ImageStore | None = None) -> Handover | None:
+    """How launches get to workers in compiled code, where this computer has that; ``store`` as above."""
+    return make_handover(library_symbols(False, store))

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.printing import store_slots, text_global
+from cudabuild.cpu.workers import report_error
 from cudabuild.ir.printing import PLACEHOLDERS, split_text
 
 if TYPE_CHECKING:
@@ -42,11 +43,18 @@ def print_symbols() -> dict[str, int]:
 
 
 def _write(text: bytes, slots: int) -> None:
+    try:
+        sys.stdout.write(_format(text, slots))
+    except BaseException as error:  # handed to the thread that waits, which raises it
+        report_error(error)
+
+
+def _format(text: bytes, slots: int) -> str:
     parts = split_text(text.decode())
     kinds = [part for part in parts if part in PLACEHOLDERS]
     data = ctypes.string_at(slots, 8 * len(kinds)) if kinds else b""
     values = iter(struct.unpack(f"={''.join(_FORMATS[kind] for kind in kinds)}", data))
-    sys.stdout.write("".join(_spell(part, next(values)) if part in PLACEHOLDERS else _plain(part) for part in parts))
+    return "".join(_spell(part, next(values)) if part in PLACEHOLDERS else _plain(part) for part in parts)
 
 
 def _plain(text: str) -> str:

@@ -7,7 +7,7 @@ Rounds are interleaved; reported are medians of the time on the clock and of the
 busy machine does not lengthen. ``bench_cpu_device.py`` holds the reductions and shuffles; they are run here too, with
 either set of checks, on one core's worth of time. Goals: saxpy ≤ 1.3 × NumPy's time; Mandelbrot and heat at least 0.7 ×
 the speed of ``numba.njit(parallel=True)`` without checks; ≤ 6 ns per thread and barrier; ≤ 10 ns per lane and shuffle;
-≤ 1 KiB for each live thread.
+≤ 1 KiB for each live thread; a launch ≤ 15 µs beyond its work (the rows of empty blocks, on an idle machine).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ __all__ = ["main"]
 
 HERE = Path(__file__).resolve().parent
 SIZE, STEPS, LIMIT = 1024, 10, 200  # as in cpu_numba.py
+LAUNCHES = 1000  # milliseconds for so many are microseconds for one
 CHECKS = {"default": "", "none": "none"}
 
 
@@ -59,6 +60,10 @@ def heat(old, new, k):
     if 0 < x < old.shape[1] - 1 and 0 < y < old.shape[0] - 1:
         around = old[y - 1, x] + old[y + 1, x] + old[y, x - 1] + old[y, x + 1]
         new[y, x] = old[y, x] + k * (around - 4 * old[y, x])
+
+
+def empty(out):
+    pass
 
 
 def large_blocks(out, rounds):
@@ -167,6 +172,14 @@ def make_cases(checks: str, value: str) -> list[Case]:
             step(*wide, 0, 0, (new, old, 0.1))
 
     cases.append(Case(f"heat, checks {checks}", steps_of_heat))
+    nothing = bind(empty, "float32[::1]", value)
+    for blocks in (2, 4096):
+
+        def launches(blocks: int = blocks) -> None:
+            for _ in range(LAUNCHES):
+                nothing((blocks, 1, 1), (256, 1, 1), 0, 0, (out,))
+
+        cases.append(Case(f"{LAUNCHES} × {blocks} empty blocks, checks {checks}", launches))
     return cases
 
 
@@ -244,12 +257,12 @@ def choose_cores(count: int) -> list[int]:
 
 
 def report(rows: dict[str, dict[str, Any]], simulator: float | None) -> None:
-    print(f"{'':38} {'clock ms':>9} {'processor ms':>13} {'ns':>7}")
+    print(f"{'':42} {'clock ms':>9} {'processor ms':>13} {'ns':>7}")
     for row in rows.values():
         ns = f"{row['ns']:7.2f}" if row["ns"] else ""
-        print(f"{row['name']:38} {row['clock_ms']:9.2f} {row['processor_ms']:13.2f} {ns}")
+        print(f"{row['name']:42} {row['clock_ms']:9.2f} {row['processor_ms']:13.2f} {ns}")
     if simulator is not None:
-        print(f"{'tree_reduction 256 by the simulator':38} {'':9} {'':13} {simulator:7.0f}")
+        print(f"{'tree_reduction 256 by the simulator':42} {'':9} {'':13} {simulator:7.0f}")
     print()
     for name, reference in (("saxpy", "NumPy"), ("mandelbrot", "numba"), ("heat", "numba")):
         other = rows.get(f"{name} by {reference}")

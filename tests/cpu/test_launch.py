@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from cudabuild import cuda
-from cudabuild.cpu import workers
 from cudabuild.errors import LaunchError
 from cudabuild.types import float32
 
@@ -181,45 +180,6 @@ def test_threads_launch_at_the_same_time(run):
         thread.join()
     for n, array in enumerate(arrays):
         np.testing.assert_array_equal(array, -float(n))
-
-
-def test_a_launch_from_a_worker_thread_does_not_wait_for_itself(run):
-    """What happens when Python runs a finaliser on a worker, and the finaliser launches a kernel."""
-    x = np.ones(4)
-    launcher = run.bind(scale, "float64[::1], float64")
-
-    def inner():
-        launcher((1, 1, 1), (4, 1, 1), 0, 0, (x, 3.0))
-
-    workers.run_job(workers.Job(inner, lambda: None, None), 1)
-    np.testing.assert_array_equal(x, 3.0)
-
-
-def test_an_exception_on_a_worker_reaches_the_caller():
-    def fail():
-        raise ValueError("from the worker")
-
-    with pytest.raises(ValueError, match="from the worker"):
-        workers.run_job(workers.Job(fail, lambda: None, None), 2)
-
-
-def test_a_worker_keeps_nothing_alive_after_the_launch(run):
-    import gc
-    import weakref
-
-    class Own(np.ndarray):
-        pass
-
-    x = np.zeros(8).view(Own)
-    gone = weakref.ref(x)
-    run(scale, "float64[::1], float64", 1, 32, x, 2.0)
-    del x
-    for _ in range(100):
-        gc.collect()
-        if gone() is None:
-            break
-        time.sleep(0.01)
-    assert gone() is None
 
 
 def interrupt_soon(seconds):
