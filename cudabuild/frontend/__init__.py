@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import linecache
+from functools import cache
 
 from cudabuild.cuda import config as switches
 from cudabuild.definition import KernelDefinition, Options, parameter_names
@@ -123,10 +124,11 @@ def _arguments(definition: KernelDefinition, signature: Signature) -> list[Opera
 def _refuse_recursive_waits(function: Function) -> None:
     """Where threads wait for one another is inlined into the kernel, for a thread's whole state to be in one place."""
     found = []
+    waits = cache(lambda callee: callee.synchronises)  # there are far more calls than functions
     for caller in (function, *function.callees):
         for instr in caller.instructions():
             callee = instr.attrs["callee"] if instr.op == "call" else None
-            if callee is None or not callee.synchronises or (callee is not caller and caller not in callee.callees):
+            if callee is None or not waits(callee) or (callee is not caller and caller not in callee.callees):
                 continue
             where = instr.location
             assert where is not None

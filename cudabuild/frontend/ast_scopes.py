@@ -108,5 +108,10 @@ def _scope_of(node: ast.AST) -> Iterator[ast.AST]:
             pending += [] if isinstance(child, ast.Lambda) else child.decorator_list
         elif isinstance(child, ast.AnnAssign):
             pending += [child.target, *([] if child.value is None else [child.value])]
-        else:
-            pending += ast.iter_child_nodes(child)
+        elif not isinstance(child, (ast.Name, ast.Constant)):  # below them is no name
+            for field in child._fields:
+                part = getattr(child, field, None)
+                if isinstance(part, list):
+                    pending += [item for item in part if isinstance(item, ast.AST)]
+                elif isinstance(part, ast.AST) and field not in ("ctx", "op"):
+                    pending.append(part)

@@ -70,6 +70,8 @@ class Callee:
             operands, keywords: of the call.
             convert: the operand of a default, which is an object for a Python function.
         """
+        if self.closure is None and not keywords and len(operands) == _plain_count(self.function):
+            return list(operands)
         if self.closure is None:
             signature = inspect.signature(self.function, follow_wrapped=False, eval_str=False)
         else:
@@ -137,3 +139,10 @@ def _signature_of(closure: ClosureOperand) -> inspect.Signature:
         for one in group
     ]
     return inspect.Signature(parameters)
+
+
+def _plain_count(function: FunctionType) -> int:
+    """How many parameters a function has, or -1 where they are not all plain ones."""
+    code = function.__code__
+    stars = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return -1 if stars or code.co_kwonlyargcount else code.co_argcount

@@ -11,6 +11,7 @@ reported.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from cudabuild.errors import Diagnostic, Location
 from cudabuild.frontend.callee import Callee
@@ -46,6 +47,11 @@ from cudabuild.types import none
 __all__ = ["FunctionInference"]
 
 _MOST_PASSES = 200
+
+_UNKNOWN = Unknown()
+
+#: Operations whose result depends on more than their operands: on what the variables of this function are by now.
+_SEE_MORE = frozenset({"function", "refresh"})
 
 #: Tuples inside one another in a result; deeper ones come of a recursion that wraps its own result.
 _DEEPEST_RESULT = 16
@@ -93,6 +99,7 @@ class FunctionInference:
         self.arguments = list(arguments)
         self.is_kernel = is_kernel
         self.states: dict[HirInstr, Operand] = {}
+        self._looked_at: dict[HirInstr, list[Operand | None]] = {}  # with which operands, where nothing else counts
         self.edges: set[tuple[HirBlock, HirBlock]] = set()
         self.result: Operand | None = None
 
@@ -141,6 +148,7 @@ class FunctionInference:
             self.unrolled[request.loop] = request.turns
         self.hir, self.syntax = self.session.hir(self.callee, self.unrolled)
         self.states.clear()
+        self._looked_at.clear()
         self.edges.clear()
 
     def _pass(self) -> bool:
@@ -173,13 +181,22 @@ class FunctionInference:
             return self._join(instr)
         if instr.op == "param":
             return expand(context, self.callee.own(self.arguments, instr.attrs["index"]))
+        states = self.states
+        operands = [None if v is None else states.get(v, _UNKNOWN) for v in instr.operands]
+        before = self._looked_at.get(instr)
+        if before is not None and all(map(is_, before, operands)):
+            return states[instr]
         context.at(instr.location, (self, instr), self._allocation_key(instr))
-        operands = [None if v is None else self.states.get(v, Unknown()) for v in instr.operands]
+        calls = self.session.calls
         try:
-            return evaluate(context, instr, operands, self.free)
+            # A copy: where a variable has no value, numba's rules put a zero in the place of the operand.
+            made = evaluate(context, instr, list(operands), self.free)
         except Refusal as refusal:
             self.typing.add(refusal, self._place(instr, refusal))
             return Poison()
+        if self.session.calls == calls and instr.op not in _SEE_MORE:
+            self._looked_at[instr] = operands
+        return made
 
     def _allocation_key(self, instr: HirInstr) -> str:
         # By specialisation: each may give the array another shape or type, as a template's instances do in CUDA C++.

@@ -64,6 +64,7 @@ class Session:
         self.fastmath = fastmath
         self.specialisations: dict[tuple[Any, ...], Specialisation] = {}
         self._hir: dict[Any, tuple[HirFunction, DiagnosticSink]] = {}
+        self.calls = 0  # of functions, looked at so far
         self.held: list[Any] = []  # objects whose memory the code points into
         self._running: list[FunctionInference] = []
         self._names: dict[str, int] = {}
@@ -118,6 +119,7 @@ class Session:
         """See ``CallTarget``."""
         from cudabuild.frontend.free_names import operand_of_object
 
+        self.calls += 1
         callee = callee_of(function)
         arguments = callee.bind(operands, keywords, lambda value: _default(context, value, operand_of_object))
         if any(isinstance(argument, Unknown) for argument in arguments):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -119,7 +120,15 @@ def _checked(function: Callable[..., Operand], name: str) -> Rule:
         for p in parameters
     )
 
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(p.default is p.empty for p in plain)
+    most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(plain)
+    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
+        most = -1
+
     def rule(context: Context, operands: Sequence[Operand], keywords: dict[str, Operand]) -> Operand:
+        if not keywords and least <= len(operands) <= most:
+            return function(context, *operands)
         try:
             signature.bind(context, *operands, **keywords)
         except TypeError:

@@ -24,6 +24,7 @@ After::
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from cudabuild.ir.ir import Block, Builder, Function, Instr, Value, replace_uses
@@ -45,7 +46,8 @@ def inline_synchronising(function: Function) -> None:
 def inline_calls(function: Function, wanted: Callable[[Function], bool]) -> None:
     """Inlines every call, in ``function`` and below, of a device function that is ``wanted``."""
     for one in [*function.callees, function]:  # callees first: what is inlined has no such call left
-        calls = [i for i in one.instructions() if i.op == "call" and wanted(i.attrs["callee"])]
+        asked = cache(wanted)  # there are far more calls than functions
+        calls = [i for i in one.instructions() if i.op == "call" and asked(i.attrs["callee"])]
         for call in calls:
             inline_call(one, call)
 
