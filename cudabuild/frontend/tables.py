@@ -102,8 +102,8 @@ class Table:
         return weak_int if isinstance(kind, Boolean) else kind
 
     def inverted(self, kind: Scalar) -> Scalar:
-        """``~x``."""
-        return self.signed(kind)
+        """``~x``: of a bool the other one, as of NumPy's bools; Python's own -2 of True is true as well."""
+        return kind if isinstance(kind, Boolean) else self.signed(kind)
 
     # Python's functions
 
@@ -246,9 +246,6 @@ class NumbaTable(Table):
 
     def signed(self, kind: Scalar) -> Scalar:
         return self._integer(kind, kind) if isinstance(kind, (Integer, Boolean)) else kind
-
-    def inverted(self, kind: Scalar) -> Scalar:
-        return kind if isinstance(kind, Boolean) else self.signed(kind)
 
     def magnitude(self, kind: Scalar) -> Scalar:
         return int8 if isinstance(kind, Boolean) else kind

@@ -164,3 +164,19 @@ def test_sums_of_tuples_and_arrays(run) -> None:
     run(totals, "float64[::1], float64[::1], bool[::1]", 1, 1, x, out, flags)
     np.testing.assert_array_equal(out, [9.5, 13.5, 5.0])
     np.testing.assert_array_equal(flags, [True, False, True, False])
+
+
+def inversions(masks, x, out):
+    i = cuda.grid(1)
+    if i < masks.size:
+        out[0, i] = ~masks[i]
+        out[1, i] = np.invert(masks[i])
+        out[2, i] = ~(x[i] > 1)
+        out[3, i] = 1 if ~masks[i] else 0
+        out[4, i] = masks[i] & ~(x[i] > 1)
+
+
+def test_the_inverse_of_a_bool(run) -> None:
+    masks, x, out = np.array([True, False, True, False]), np.array([0.0, 1.0, 2.0, 3.0]), np.zeros((5, 4), np.int8)
+    run(inversions, "bool[::1], float64[::1], int8[:, ::1]", 1, 4, masks, x, out)
+    np.testing.assert_array_equal(out, [~masks, ~masks, ~(x > 1), ~masks, masks & ~(x > 1)])
