@@ -229,3 +229,20 @@ def test_one_function_under_several_decorators(run: Run, literals: str, plain: f
     out, x = np.zeros(4), np.array([3e-8], np.float32)
     run(_each_table, "float64[::1], float32[::1]", 1, 1, out, x, options=DEFAULT_OPTIONS.replace(literals=literals))
     assert list(out) == [1.0, 1.0 + float(x[0]), plain, 1.0]
+
+
+def zeros_of_two_signs(out: Any, x: Any, y: Any) -> None:
+    out[0] = min(x[0], y[0])
+    out[1] = max(y[0], x[0])
+    out[2] = min(0.0, -0.0)
+    out[3] = max(-0.0, 0.0)
+    out[4] = min(-0.0, 0.0)
+    out[5] = max(0.0, -0.0)
+
+
+def test_constants_have_the_extremes_of_values(run: Run) -> None:
+    out = np.ones(6)
+    arguments = np.array([0.0]), np.array([-0.0])
+    run(zeros_of_two_signs, "float64[::1], float64[::1], float64[::1]", 1, 1, out, *arguments, options=NUMBA)
+    assert list(np.signbit(out)) == [True, False] * 3
+    assert not out.any()

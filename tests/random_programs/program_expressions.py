@@ -186,7 +186,13 @@ class Expressions:
         if self.plain and op in ("floordiv", "mod") and a.kind == b.kind == "int":
             b = Expr("int", "({} | 1)", "or_int({}, 1)", [b], "or")  # Python has no result for a division by zero
         if op in ("min", "max"):
-            return Expr(kind, f"{op}({{}}, {{}})", f"{op}_{kind}({{}}, {{}})", [cast(a, kind), cast(b, kind)], tag)
+            return Expr(
+                kind,
+                f"{op}({{}}, {{}})",
+                f"{self.rules.extreme(op, kind)}({{}}, {{}})",
+                [cast(a, kind), cast(b, kind)],
+                tag,
+            )
         if kind == "bool":
             return Expr(kind, f"({{}} {SYMBOLS[op]} {{}})", f"({{}} {SYMBOLS[op]} {{}})", [a, b], tag)
         if kind in COMPLEX and not (a.kind in COMPLEX and b.kind in COMPLEX):
@@ -272,10 +278,9 @@ class Expressions:
         """``a and b``, one of the two; or the smallest of three."""
         if self.chance(30):
             name = self.choose(("min", "max"))
+            word = self.rules.extreme(name, kind)
             parts = [self.expr(kind, depth - 1) for _ in range(3)]
-            return Expr(
-                kind, f"{name}({{}}, {{}}, {{}})", f"{name}_{kind}({name}_{kind}({{}}, {{}}), {{}})", parts, name
-            )
+            return Expr(kind, f"{name}({{}}, {{}}, {{}})", f"{word}({word}({{}}, {{}}), {{}})", parts, name)
         word = self.choose(("and", "or"))
         text = f"({{}} {word} {{}})"
         return Expr(kind, text, text, [self.expr(kind, depth), self.expr(kind, depth)], "value-of-logic")

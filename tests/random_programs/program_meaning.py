@@ -145,10 +145,24 @@ def _define_float(kind: str) -> None:
         f"max_{kind}": lambda a, b: b if b > a else a, f"load_{kind}": lambda array, *index: number(array[index]),
         f"sqrt_{kind}": lambda a: finish(number(np.sqrt(a))), f"floor_{kind}": np.floor, f"ceil_{kind}": np.ceil,
         f"trunc_{kind}": np.trunc, f"rint_{kind}": np.rint, f"copysign_{kind}": np.copysign,
-        f"fmod_{kind}": np.fmod, f"fma_{kind}": fma, f"isnan_{kind}": lambda a: bool(np.isnan(a)),
+        f"fmod_{kind}": np.fmod, f"fmin_{kind}": _extreme(1),
+        f"fmax_{kind}": _extreme(-1), f"fma_{kind}": fma, f"isnan_{kind}": lambda a: bool(np.isnan(a)),
         f"isinf_{kind}": lambda a: bool(np.isinf(a)),
         f"divided_{kind}": lambda a, b: (NAMES[f"floordiv_{kind}"](a, b), NAMES[f"mod_{kind}"](a, b)),
     })  # fmt: skip
+
+
+def _extreme(sign: int) -> Callable[[Any, Any], Any]:
+    """``fmin`` (1) and ``fmax`` (-1): the other one of a NaN, and -0.0 below 0.0."""
+
+    def choose(a: Any, b: Any) -> Any:
+        if np.isnan(a) or np.isnan(b):
+            return b if np.isnan(a) else a
+        if a == b:
+            return a if np.signbit(a) == (sign > 0) else b
+        return a if (a < b) == (sign > 0) else b
+
+    return choose
 
 
 def _define_complex(kind: str) -> None:

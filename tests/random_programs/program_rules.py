@@ -117,9 +117,9 @@ class Rules:
             return None
         return _by_numpy(left, right) if left != right else left
 
-    def shift_count(self, kind: str, count: str) -> bool:
-        """Whether ``kind`` is shifted by a ``count`` without changing its type."""
-        return self.result("shl", kind, count) == kind
+    def extreme(self, op: str, kind: str) -> str:
+        """The oracle's word for ``min`` or ``max``: numba's of floats are C's."""
+        return f"f{op}_{kind}" if not self.weak and is_float(kind) else f"{op}_{kind}"
 
 
 def _by_numpy(left: str, right: str) -> str:

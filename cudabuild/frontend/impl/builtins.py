@@ -93,6 +93,8 @@ def _better(context: Context, op: str, kind: Scalar, a: Value, b: Value) -> Valu
         numbers = [const_of(a), const_of(b)]
         if function is not None:  # the other one of a NaN
             numbers = [number for number in numbers if number == number] or numbers
+            numbers.sort(key=lambda number: (number, math.copysign(1, number)))  # -0.0 is less than 0.0 there
+            return context.const(numbers[0 if op == "min" else -1], kind)
         return context.const((builtins.min if op == "min" else builtins.max)(numbers), kind)
     if function is not None:
         return context.emit("math", kind, a, b, function=function)
