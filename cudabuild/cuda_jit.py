@@ -172,7 +172,7 @@ def _fastmath(value: Any) -> bool:
     """One option here: parts of it are less than all, and are left alone."""
     if isinstance(value, bool) or value in (0, 1, None):
         return bool(value)
-    flags = {value} if isinstance(value, str) else set(value)
+    flags = {value} if isinstance(value, (str, int, float)) else set(value)
     unknown = sorted(map(str, flags - _FAST_FLAGS - {"fast"}))
     if unknown:
         raise SettingError(

@@ -194,6 +194,7 @@ def test_shared_memory_carveout(value: Any, percent: int) -> None:
     [
         ({"fastmat": True}, SettingError, "unknown option of cuda.jit\n  found:    fastmat=True"),
         ({"fastmath": {"fest"}}, SettingError, "bad value of the option fastmath of cuda.jit\n  found:    fest"),
+        ({"fastmath": 5}, SettingError, "bad value of the option fastmath of cuda.jit\n  found:    5"),
         ({"opt": 9}, SettingError, "bad value of the kernel option opt\n  found:    9"),
         ({"launch_bounds": (1, 2, 3, 4)}, SettingError, "Got 4 launch bounds: expected at most 3"),
         ({"max_registers": 3}, SettingError, "bad value of the kernel option max_registers"),

@@ -174,9 +174,10 @@ def inversions(masks, x, out):
         out[2, i] = ~(x[i] > 1)
         out[3, i] = 1 if ~masks[i] else 0
         out[4, i] = masks[i] & ~(x[i] > 1)
+        out[5, i] = np.add(masks[i], x[i] > 1)
 
 
-def test_the_inverse_of_a_bool(run) -> None:
-    masks, x, out = np.array([True, False, True, False]), np.array([0.0, 1.0, 2.0, 3.0]), np.zeros((5, 4), np.int8)
+def test_bools_are_those_of_numpy(run) -> None:
+    masks, x, out = np.array([True, False, True, False]), np.array([0.0, 1.0, 2.0, 3.0]), np.zeros((6, 4), np.int8)
     run(inversions, "bool[::1], float64[::1], int8[:, ::1]", 1, 4, masks, x, out)
-    np.testing.assert_array_equal(out, [~masks, ~masks, ~(x > 1), ~masks, masks & ~(x > 1)])
+    np.testing.assert_array_equal(out, [~masks, ~masks, ~(x > 1), ~masks, masks & ~(x > 1), np.add(masks, x > 1)])

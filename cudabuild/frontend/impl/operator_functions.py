@@ -14,12 +14,14 @@ from cudabuild.frontend.impl import arrays, operators
 from cudabuild.frontend.impl.builtins import abs_, int_
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import NoneOperand, Operand
+from cudabuild.ir.ir import Value
+from cudabuild.types import Boolean
 
 __all__: list[str] = []
 
 #: Operator -> the functions of two operands that are it. In place or not is the same for numbers.
 _BINARY: dict[str, tuple[str, ...]] = {
-    "+": ("operator.add", "operator.iadd", "numpy.add"),
+    "+": ("operator.add", "operator.iadd"),
     "-": ("operator.sub", "operator.isub", "numpy.subtract"),
     "*": ("operator.mul", "operator.imul", "numpy.multiply"),
     "/": ("operator.truediv", "operator.itruediv", "numpy.divide"),
@@ -84,6 +86,13 @@ def _unary(symbol: str) -> Callable[..., Operand]:
 _register(_BINARY, _binary)
 _register(_COMPARISONS, _comparison)
 _register(_UNARY, _unary)
+
+
+@python_function(numpy.add)
+def add(context: Context, x1: Operand, x2: Operand) -> Operand:
+    """NumPy's sum of two bools is a bool, where Python's ``+`` counts them."""
+    both = all(isinstance(part, Value) and isinstance(part.type, Boolean) for part in (x1, x2))
+    return operators.binary(context, "|" if both else "+", x1, x2)
 
 
 @python_function(operator.truth)
