@@ -14,7 +14,7 @@ from cudabuild.interpreter.reach import find_names, is_meeting
 from cudabuild.interpreter.schedule import Schedule
 from cudabuild.interpreter.thread import Block, Thread, element_type, with_attributes
 from cudabuild.lang.name import interpreter
-from cudabuild.types import Array, Boolean, Record, Tuple, WeakComplex, WeakFloat, WeakInteger, shared_array
+from cudabuild.types import Array, Boolean, NoneType, Record, Tuple, WeakComplex, WeakFloat, WeakInteger, shared_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,4 +143,6 @@ def convert(kind: Type, value: Any) -> Any:
         return complex(value)
     if isinstance(kind, Boolean):
         return np.bool_(value)
+    if isinstance(kind, NoneType):  # None, or a type
+        return value
     return np.asarray(value).astype(element_type(kind))[()]

@@ -561,3 +561,15 @@ def test_jit_functions_and_libdevice(launch: Any) -> None:
     x, y = np.linspace(-2, 5, 9, dtype=np.float32), np.zeros(9, np.float32)
     launch(calls_jit_function.py_func)[1, 16](x, y)
     np.testing.assert_allclose(y, np.sin(2 * x) + 10 * np.cos(2 * x) + np.floor(x), rtol=1e-5, atol=1e-5)
+
+
+def fills(x, value, kind):
+    i = cuda.grid(1)
+    x[i] = 7 if value is None else kind(value)
+
+
+def test_none_and_types_as_arguments(launch: Any) -> None:
+    x = np.zeros(4)
+    launch(fills)[1, 2](x, None, float32)
+    launch(fills)[1, 1](x, 2.7, int32)
+    np.testing.assert_array_equal(x, [2, 7, 0, 0])

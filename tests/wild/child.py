@@ -8,7 +8,9 @@ is on the path, and ``from numba import cuda`` leads to cudabuild. ``python`` is
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
+import linecache
 import os
 import pickle
 import sys
@@ -64,8 +66,17 @@ def give_texts(module: ModuleType) -> None:
     import numba
 
     hook = getattr(numba, "_source_hook", None)
-    if hook is not None:
-        hook.attach(module)
+    if hook is None:
+        return
+    hook.attach(module)
+
+    def compile_tree(tree: Any, file: str, mode: str) -> Any:
+        if isinstance(tree, ast.AST):
+            tree, file = ast.unparse(tree), f"{file[:-1]} {len(linecache.cache)}>"
+            linecache.cache[file] = (len(tree), None, tree.splitlines(keepends=True), file)
+        return compile(tree, file, mode)
+
+    module.compile = compile_tree  # type: ignore[attr-defined]
 
 
 class Child:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-__all__ = ["COVERED", "combine", "held", "jitted", "metric_kernel", "twice_and_one"]
+from numba import cuda
+
+__all__ = ["COVERED", "combine", "held", "jitted", "line_kernel", "metric_kernel", "point_kernel", "twice_and_one"]
 
 #: Kernels of ours that call functions of a project -> those functions, whose lines count.
 COVERED = {}
@@ -30,8 +32,6 @@ def held(function, name):
 
 def jitted(function):
     """A function as one for kernels to call."""
-    from numba import cuda
-
     return cuda.jit(device=True)(function)
 
 
@@ -43,8 +43,6 @@ def combine(where, selector, categorical, several):
 
 def metric_kernel(metric, precision):
     """A kernel that feeds rows to one of cubie's metrics, which are two device functions made by a method."""
-    from numba import cuda
-
     settings = SimpleNamespace(precision=precision, sample_summaries_every=0.25)
     made = metric.build(SimpleNamespace(compile_settings=settings, jit_kwargs={}))
     update, save = made.update_fn, made.save_fn
@@ -59,3 +57,25 @@ def metric_kernel(metric, precision):
 
     COVERED[kernel] = (update.py_func, save.py_func)
     return kernel
+
+
+def _same(x):
+    return x
+
+
+def _count(i, x, y, image):
+    cuda.atomic.add(image, (y, x), 1)
+
+
+def point_kernel(glyph):
+    """datashader's kernel for points, each of which counts as one."""
+    extend = glyph("x", "y")._build_extend(jitted(_same), jitted(_same), None, jitted(_count), None, None)
+    return held(extend, "extend_cuda")
+
+
+def line_kernel(glyph, build_segment, build_kernel):
+    """datashader's kernel for lines through points, each pixel of which counts as one."""
+    count = jitted(_count)
+    expand = glyph("x", "y").expand_aggs_and_cols(count)
+    segment, _ = build_segment(jitted(_same), jitted(_same), count, 0, None, None, expand)
+    return build_kernel(segment, expand, None)[1]

@@ -34,7 +34,7 @@ class Coverage:
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if not code.co_filename.startswith(self.root):
+        if not code.co_filename.startswith((self.root, "<")):  # < of functions that exec has made
             return None
         lines = self.lines.setdefault(code, set())
 
