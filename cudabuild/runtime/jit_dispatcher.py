@@ -18,6 +18,7 @@ from cudabuild.runtime.hints import CopyHint
 from cudabuild.runtime.overload import Overload
 from cudabuild.runtime.resolve import find_best, integer_limits, resolve
 from cudabuild.types import Array, Complex, Float, Integer, Tuple, Type, float64, int64, parse_signatures, uint64
+from cudabuild.types.pointer import Pointer
 from cudabuild.types.type import FunctionSignature, WeakComplex, WeakFloat, WeakInteger, complex128
 
 TYPE_CHECKING = False
@@ -405,8 +406,8 @@ def _wrapped(value: Any, kind: Type) -> Any:
     memory as signed ones of the same size, and the other way round."""
     if isinstance(kind, Array) and isinstance(kind.dtype, Integer):
         return _with_sign(value, kind.dtype)
-    if type(value) is not int or not isinstance(kind, Integer):
-        return value
+    if type(value) is not int or not isinstance(kind, Integer) or isinstance(kind, Pointer):
+        return value  # of addresses, there is none that another could stand for
     low, high = integer_limits(kind)
     return value if low <= value <= high else low + (value - low) % (high - low + 1)
 

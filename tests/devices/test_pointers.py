@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudabuild import cuda
+from cudabuild import cuda, kernel
 from cudabuild.definition import KernelDefinition
-from cudabuild.errors import CompilationError, SignatureError
+from cudabuild.errors import ArgumentError, CompilationError, SignatureError
 from cudabuild.frontend import build_ir
 from cudabuild.types import float32, parse_signature
 from cudabuild.types.pointer import Pointer
@@ -142,3 +142,17 @@ def test_indices_that_are_arrays_without_axes(run) -> None:
     x, places, out = np.arange(9.0).reshape(3, 3), np.array([2, 0, -1]), np.zeros(3)
     run(by_elements, "float64[:, ::1], int64[::1], float64[::1]", 1, 1, x, places, out)
     assert list(out) == [x[p, 1] + x[p, p] for p in places]
+
+
+def first(p, out):
+    out[0] = p[0]
+
+
+@pytest.mark.filterwarnings("ignore:(Grid size|Host array)")
+@pytest.mark.parametrize("decorate", [cuda.jit, kernel], ids=["jit", "kernel"])
+@pytest.mark.parametrize("address", [-1, 2**64])
+def test_numbers_that_are_no_addresses(decorate, address) -> None:
+    """An int wraps into the parameter of a single signature of ``cuda.jit``, an address does not."""
+    made = decorate((Pointer(float32), float32[::1]))(first)
+    with pytest.raises(ArgumentError, match="does not fit"):
+        made[1, 1](address, np.zeros(1, np.float32))
