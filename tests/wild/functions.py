@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from numba import cuda
 
-__all__ = ["COVERED", "combine", "held", "jitted", "line_kernel", "metric_kernel", "point_kernel", "twice_and_one"]
+__all__ = ["COVERED", "area_kernel", "combine", "held", "jitted", "line_kernel", "metric_kernel", "point_kernel", "twice_and_one"]
 
 #: Kernels of ours that call functions of a project -> those functions, whose lines count.
 COVERED = {}
@@ -79,3 +79,11 @@ def line_kernel(glyph, build_segment, build_kernel):
     expand = glyph("x", "y").expand_aggs_and_cols(count)
     segment, _ = build_segment(jitted(_same), jitted(_same), count, 0, None, None, expand)
     return build_kernel(segment, expand, None)[1]
+
+
+def area_kernel(glyph, build_map, build_trapezoid, build_kernel):
+    """datashader's kernel for areas below or between lines, each pixel of which counts as one."""
+    count = jitted(_count)
+    expand = glyph("x", "y").expand_aggs_and_cols(count)
+    trapezoid = build_trapezoid(count, build_map(jitted(_same), jitted(_same)), expand)
+    return build_kernel(trapezoid, expand)[1]
