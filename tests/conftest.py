@@ -19,6 +19,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--agreement", metavar="FILE", help="make every launch of tests/devices on all devices, compare, write a report"
     )
+    parser.addoption(
+        "--language", metavar="FILE", help="note which names of the language the kernels of tests/devices use, and how"
+    )
+    parser.addoption("--targets", default="", help="with --language: the targets that kernels are compiled for")
     parser.addoption("--examples", type=int, help="random examples of each property test, in place of its own number")
 
 

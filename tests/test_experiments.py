@@ -15,6 +15,7 @@ NAMES = (
     "device_agreement",
     "edited_copy",
     "import_cost",
+    "language_table",
     "no_llvmlite",
     "planted_faults",
     "random_programs",

@@ -8,7 +8,28 @@ from pathlib import Path
 
 import pytest
 from agreement import Agreement, Notes
+from language import Book, Recording
 from launching import Device, Run
+
+from cudabuild.target import parse_target
+
+BOOK = pytest.StashKey[Book]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--language")
+    if file is not None:
+        targets = config.getoption("--targets").split(",")
+        config.stash[BOOK] = Book(Path(file), [parse_target(name) for name in targets if name])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    book = item.config.stash.get(BOOK, None)
+    if book is not None and report.when == "call":
+        book.finish(report.passed)
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +48,9 @@ def notes(request: pytest.FixtureRequest) -> Iterator[Notes]:
 )
 def run(request: pytest.FixtureRequest, notes: Notes) -> Run:
     device = Device(request.param)
+    book = request.config.stash.get(BOOK, None)
+    if book is not None:
+        return Recording(device, book)
     if request.config.getoption("--agreement") is None or request.param != "cpu":
         return device
     return Agreement(device, notes)

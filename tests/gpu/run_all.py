@@ -140,6 +140,15 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             checkout,
             240,
         ),
+        "language": (
+            [
+                machine.full,
+                EXPERIMENTS / "language_table.py",
+                *("--gpu", "--jobs", "16", "--out", out / "language.json"),
+            ],
+            checkout,
+            300,
+        ),
         "sanitizer": (
             [machine.full, EXPERIMENTS / "planted_faults.py", "--quick", "--sanitizer", "compute-sanitizer"],
             checkout,
