@@ -179,20 +179,21 @@ class KernelDefinition:
             else:
                 annotated = signature_from_annotations(self.function)
                 found = [] if annotated is None else [annotated]
-            self._check_arity(found)
+            for signature in found:
+                self.check_arity(signature)
             self._signatures = found
         return self._signatures
 
-    def _check_arity(self, signatures: list[Signature]) -> None:
+    def check_arity(self, signature: Signature) -> None:
+        """Raises SignatureError where a signature has another number of types than the function has parameters."""
         from cudabuild.errors import SignatureError
         from cudabuild.types.signature import format_signature
 
-        for signature in signatures:
-            names = parameter_names(self.function, len(signature))
-            if len(signature) != len(names):
-                raise SignatureError(
-                    format_signature(signature),
-                    0,
-                    found=f"{len(signature)} types for {self.qualname}({', '.join(names)})",
-                    expected=f"{len(names)}, one for each parameter",
-                )
+        names = parameter_names(self.function, len(signature))
+        if len(signature) != len(names):
+            raise SignatureError(
+                format_signature(signature),
+                0,
+                found=f"{len(signature)} types for {self.qualname}({', '.join(names)})",
+                expected=f"{len(names)}, one for each parameter",
+            )

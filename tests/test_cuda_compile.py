@@ -14,6 +14,7 @@ import pytest
 from cudabuild import cuda
 from cudabuild.cuda import float32, float64, int16, int32, int64, uint32, void
 from cudabuild.cuda.errors import TypingError, UnsupportedError
+from cudabuild.errors import SignatureError
 
 
 @pytest.fixture(autouse=True)
@@ -267,3 +268,18 @@ def test_two_signatures_that_are_equally_good() -> None:
         kernel[1, 1](np.zeros(1), 1.0, 2.0)
     with pytest.raises(TypeError, match=r"No matching definition for argument types \(complex128\[::1\]"):
         kernel[1, 1](np.zeros(1, complex), 1.0, 2.0)
+
+
+@pytest.mark.parametrize("types", [(int32,), (int32, int32, int32)])
+def test_another_number_of_types_than_parameters(types: Any) -> None:
+    found = rf"{len(types)} types for add\(x, y\)\n  expected: 2"
+    for make in (
+        lambda: cuda.compile(add, types, device=True),
+        lambda: cuda.compile_ptx(lambda x, y: None, types),
+        lambda: cuda.jit(add).compile_device(types),
+        lambda: cuda.jit(add).compile(types),
+    ):
+        with pytest.raises(SignatureError, match="expected: 2, one for each parameter"):
+            make()
+    with pytest.raises(SignatureError, match=found):
+        cuda.compile(add, types, device=True)

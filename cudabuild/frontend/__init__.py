@@ -47,6 +47,7 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
 
     Raises:
         CompilationError: with every mistake found in the kernel and the device functions that it reaches.
+        SignatureError: another number of types than the function has parameters.
         SourceError: the text of the kernel or of a function that it calls cannot be had.
     """
     options = definition.options if options is None else options
@@ -87,6 +88,7 @@ def _result_of(inference: FunctionInference, signature: Signature) -> Type:
 def _infer(
     definition: KernelDefinition, signature: Signature, options: Options
 ) -> tuple[FunctionInference, HirFunction]:
+    definition.check_arity(signature)
     session = Session(debug=options["debug"], fastmath=options["fastmath"])
     callee = callee_of(definition.function)
     hir, sink = session.hir(callee)
