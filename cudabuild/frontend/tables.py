@@ -41,6 +41,7 @@ class Table:
 
     Attributes:
         name: the option's value.
+        truncates_bounds: whether ``range`` takes floats, towards zero; else they are refused.
         reads_undefined: whether a variable that has no value on any path to a read is 0 there; else it is refused.
         python_float: the type of a Python float.
         thread_position: the type of ``threadIdx.x``, of ``laneid`` and of a count of threads.
@@ -54,6 +55,7 @@ class Table:
 
     name = "weak"
     reads_undefined = False
+    truncates_bounds = False
     reads_packed = True
     python_float: Float = weak_float
     thread_position: Integer = weak_int
@@ -198,6 +200,7 @@ class NumbaTable(Table):
 
     name = "numba"
     reads_undefined = True
+    truncates_bounds = True
     reads_packed = False
     python_float = float64
     thread_position = int32

@@ -246,3 +246,20 @@ def test_constants_have_the_extremes_of_values(run: Run) -> None:
     run(zeros_of_two_signs, "float64[::1], float64[::1], float64[::1]", 1, 1, out, *arguments, options=NUMBA)
     assert list(np.signbit(out)) == [True, False] * 3
     assert not out.any()
+
+
+def ranges_of_floats(out: Any, x: Any) -> None:
+    i = cuda.grid(1)
+    for _ in range(math.floor(x[i])):
+        out[i, 0] += 1
+    for k in range(1, x[i], 2):
+        out[i, 1] += k
+    for k in range(x[i], -3.9, np.float32(-1.5)):
+        out[i, 2] += k
+
+
+def test_range_truncates_floats(run: Run) -> None:
+    x, out = np.array([3.7, -2.5, 0.9, 7.0]), np.zeros((4, 3))
+    run(ranges_of_floats, "float64[:, ::1], float64[::1]", 1, 4, out, x, options=NUMBA)
+    wanted = [[max(0, math.floor(v)), sum(range(1, int(v), 2)), sum(range(int(v), -3, -1))] for v in x]
+    np.testing.assert_array_equal(out, wanted)

@@ -7,7 +7,10 @@ from types import SimpleNamespace
 
 from numba import cuda
 
-__all__ = ["COVERED", "area_kernel", "combine", "held", "jitted", "line_kernel", "metric_kernel", "point_kernel", "twice_and_one"]
+__all__ = [
+    "COVERED", "area_kernel", "combine", "held", "jitted", "line_kernel", "mesh_kernel", "metric_kernel",
+    "point_kernel", "twice_and_one",
+]  # fmt: skip
 
 #: Kernels of ours that call functions of a project -> those functions, whose lines count.
 COVERED = {}
@@ -87,3 +90,13 @@ def area_kernel(glyph, build_map, build_trapezoid, build_kernel):
     expand = glyph("x", "y").expand_aggs_and_cols(count)
     trapezoid = build_trapezoid(count, build_map(jitted(_same), jitted(_same)), expand)
     return build_kernel(trapezoid, expand)[1]
+
+
+def _add(j, i, x, y, image, values):
+    cuda.atomic.add(image, (y, x), values[j, i])
+
+
+def mesh_kernel(glyph, name):
+    """One of datashader's kernels for meshes, which adds the value of a cell to each of its pixels."""
+    extend = glyph("x", "y", "z")._build_extend(jitted(_same), jitted(_same), None, jitted(_add), None, None)
+    return held(extend, name)

@@ -200,7 +200,7 @@ def range_(context: Context, *bounds: Operand) -> Operand:
     kinds = []
     for position, bound in enumerate(bounds, 1):
         value = context.scalar(bound, "an argument of range", position)
-        if isinstance(value.type, Float):
+        if isinstance(value.type, Float) and not context.table.truncates_bounds:
             raise Refusal(
                 "an argument of range is a float",
                 found=describe(bound),
