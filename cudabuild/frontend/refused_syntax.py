@@ -33,7 +33,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "Await": ("'await'", "remove it: a kernel runs without an event loop"),
     "Yield": ("'yield'", "store the values in an array argument"),
     "YieldFrom": ("'yield from'", "store the values in an array argument"),
-    "JoinedStr": ("an f-string", "remove it: a kernel makes no strings"),
+    "JoinedStr": ("an f-string", "give print the parts one by one: print('x is', x)"),
     "Starred": ("a starred expression", "write the elements out"),
 }
 

@@ -4,8 +4,10 @@ what was found, what was expected and what to do; and that doing so helps."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import pickle
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,11 +16,15 @@ import pytest
 import wrong_kernels
 from golden_files import Golden
 
+import cudabuild
 from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CompilationError, SignatureError, TargetError
 from cudabuild.frontend import build_ir
 from cudabuild.target import parse_target
 from cudabuild.types import parse_signature
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+MESSAGES = ("wrong_calls", "wrong_kernels", "wrong_signatures")
 
 POINT = "Record(height: float32 at 0, count: int32 at 4; 8)"
 
@@ -154,6 +160,29 @@ def test_errors_of_a_kernel_come_together() -> None:
         "too many indices",
         "wrong arguments for int32",
     ]
+
+
+def test_messages_speak_of_the_kernel_alone() -> None:
+    """No message shows a frame, a path or a name from inside the compiler."""
+    texts = {path: path.read_text("utf-8") for folder in MESSAGES for path in (GOLDEN / folder).iterdir()}
+    assert len([path for path in texts if path.parent.name == "wrong_kernels"]) >= 40
+    ours = inner_names()
+    assert {"HirInstr", "TupleOperand", "DiagnosticSink"} <= ours
+    for path, text in texts.items():
+        assert not re.search(r"Traceback|File \"|site-packages|\.pyc?\", line|0x[0-9a-f]{9,}", text), path
+        assert not re.search(r"(?<![\w.])/\w+/\w+", text), path  # an absolute path
+        assert not re.search(r"cudabuild\.(?!cuda\b|types\b)\w+", text), path
+        assert not ours & set(re.findall(r"[A-Za-z_]\w+", text)), path
+
+
+def inner_names() -> set[str]:
+    """The classes of the compiler's rooms and their private functions, but for names that are plain words."""
+    found = set()
+    for room in ("frontend", "ir", "backend"):
+        for path in (Path(cudabuild.__file__).parent / room).rglob("*.py"):
+            tree = ast.parse(path.read_text("utf-8"))
+            found |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    return {name for name in found if re.search(r"[a-z][A-Z]", name) or name.startswith("_")}
 
 
 def test_errors_survive_pickling() -> None:

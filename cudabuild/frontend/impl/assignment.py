@@ -70,7 +70,11 @@ def _number(context: Context, dtype: Scalar, value: Operand, position: int) -> V
     if isinstance(value, Value) and (times.is_time(dtype) or times.is_time(value.type)):
         return times.convert(context, value, dtype, position)
     if isinstance(value, Value) and isinstance(value.type, Scalar):
-        return context.cast(value, dtype)
+        try:
+            return context.cast(value, dtype)
+        except Refusal as refusal:
+            refusal.operand = position  # the caret under the value, not under where it goes
+            raise
     raise Refusal(
         f"cannot store this in an array of {dtype.name}",
         found=describe(value),
@@ -195,10 +199,11 @@ def _assign_from(context: Context, target: Value, source: Value, position: int) 
     assert isinstance(source.type, Array)
     extra = source.type.ndim - target.type.ndim
     if extra > 0:
+        most = "1 axis" if target.type.ndim == 1 else f"{target.type.ndim} axes"
         raise Refusal(
             "an array with more axes than it is assigned to",
             found=f"{source.type.name} for {target.type.name}",
-            expected=f"an array of at most {target.type.ndim} axes, or a number",
+            expected=f"an array of at most {most}, or a number",
             do="index it: x[0]",
             operand=position,
         )

@@ -210,11 +210,14 @@ def binary(context: Context, operator: str, left: Value, right: Value) -> Operan
 
 
 def _refuse(operator: str, left: Value, right: Value) -> Operand:
+    dates = isinstance(left.type, DateTime) and isinstance(right.type, DateTime)
     raise Refusal(
         f"operator '{operator}' on these types",
         found=f"{describe(left)} {operator} {describe(right)}",
         expected="dates that differ by a span of time, spans of time, or a span and a number",
-        do="use times in units that have a fixed ratio",
+        do="add a span, such as np.timedelta64(1, 'D'), or subtract the dates"
+        if dates
+        else "use times in units that have a fixed ratio",
     )
 
 
