@@ -115,3 +115,29 @@ def test_what_is_left_over(run) -> None:
     run(left_over, "int32[::1], int32[:, ::1], int32[:, ::1]", 1, 32, a, m, out)
     counts = [int(value).bit_count() for value in a]
     np.testing.assert_array_equal(out, [a * 3, a + 1, counts, m.ravel(), [32] * 4, 2 * a])
+
+
+TABLE = np.array([2.0, 8.0, 5.0, 1.0], np.float32)
+
+
+def methods_of_arrays(x, out, places):
+    i = cuda.grid(1)
+    if i < x.size:
+        own = TABLE.copy()
+        own[0] = x[i]
+        out[0, i] = own.var()
+        out[1, i] = x.view(np.int32)[i]
+        places[0, i] = own.argmin()
+        places[1, i] = own.argmax() + own.any() + own.all()
+
+
+def test_methods_of_arrays(run) -> None:
+    x = np.array([0.5, 2.0, 9.0, 30.0], np.float32)
+    out, places = np.zeros((2, 4)), np.zeros((2, 4), np.int64)
+    run(methods_of_arrays, "float32[::1], float64[:, ::1], int64[:, ::1]", 1, 32, x, out, places)
+    for i, value in enumerate(x):
+        own = TABLE.copy()
+        own[0] = value
+        assert abs(out[0, i] - own.var()) < 1e-4
+        assert list(places[:, i]) == [own.argmin(), own.argmax() + 2]
+    np.testing.assert_array_equal(out[1], x.view(np.int32))

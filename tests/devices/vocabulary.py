@@ -303,6 +303,8 @@ def _walk(function: Any, above: tuple[Any, ...], seen: set[Any], found: set[str]
             value = scope.find(node)
             if value is not _UNKNOWN:
                 found.update(_spell(value))
+                if isinstance(node, ast.Attribute) and scope.find(node.value) is cuda:  # warpsize is a number
+                    found.add(f"cuda.{node.attr}")
                 found.update(_place(node, value, scope))
                 if plain is _plain(value) or _plain(value) in above:
                     found.add("recursion")
