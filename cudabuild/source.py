@@ -206,6 +206,22 @@ def _standard_input() -> str:
         return ""
 
 
+def _mangle(node: ast.AST, name: str) -> None:
+    """Gives private names in the body of a class the names that Python gives them: ``__N`` in ``K`` is ``_K__N``."""
+    for child in ast.iter_child_nodes(node):
+        inside = child.name.lstrip("_") if isinstance(child, ast.ClassDef) else name
+        field = _PRIVATE.get(type(child)) if name else None
+        if field is not None:
+            written = getattr(child, field)
+            if written.startswith("__") and not written.endswith("__"):
+                setattr(child, field, f"_{name}{written}")
+        _mangle(child, inside)
+
+
+#: Where names stand in a syntax tree.
+_PRIVATE: dict[type[ast.AST], str] = {ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg"}
+
+
 class _Trees:
     """The functions and lambdas of one text.
 
@@ -227,6 +243,8 @@ class _Trees:
             if isinstance(node, ast.FunctionDef):
                 first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 self.functions[first, node.name] = node
+            elif isinstance(node, ast.ClassDef):
+                _mangle(node, node.name.lstrip("_"))
             elif isinstance(node, ast.Lambda):
                 self.lambdas.setdefault(node.lineno, []).append(node)
 

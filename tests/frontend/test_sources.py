@@ -221,3 +221,22 @@ def test_a_file_that_changed_after_its_import(tmp_path: Path, monkeypatch: pytes
         kernel(module.two)[1, 1](x)
     kernel(importlib.reload(module).two)[1, 1](x)
     assert x[0] == 31
+
+
+_Private__scale, __scale = 5, 7
+
+
+class Private:
+    """Names of two underscores are the class's own."""
+
+    __offset = 3
+
+    @staticmethod
+    def work(x: Any) -> None:
+        x[0] = x[0] * __scale + Private.__offset
+
+
+def test_private_names_of_a_class() -> None:
+    x = np.array([2])
+    kernel(Private.work)[1, 1](x)
+    assert x[0] == 13
