@@ -168,6 +168,16 @@ def test_bfloat16() -> None:
 
 
 def test_elements_that_are_not_aligned() -> None:
+    complexes = cuda.to_device(np.array([(1.0, 2 + 3j)] * 3, [("w", "f8"), ("z", "c16")]))["z"]  # at multiples of 8
+
+    @kernel
+    def reading(o: Any) -> None:
+        o[0] = complexes[1].imag
+
+    out = np.zeros(1)
+    reading[1, 1](out)
+    assert out[0] == 3
+
     packed = cuda.to_device(np.zeros(3, [("flag", "i1"), ("x", "f4")]))
     named = packed["x"]
 

@@ -16,6 +16,7 @@ from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.operands import Operand
 from cudabuild.types import Array, bfloat16, find_dtype, weak_int
+from cudabuild.types.record import natural_alignment
 
 __all__ = ["device_array"]
 
@@ -36,11 +37,12 @@ def device_array(context: Context, value: Any, memory: DeviceMemory) -> Operand:
         )
     strides = memory.strides or _steps(memory.shape, dtype.itemsize)
     apart = [stride for extent, stride in zip(memory.shape, strides, strict=True) if extent > 1]
-    if any(number % kind.alignment for number in (memory.pointer, *apart)):
+    alignment = natural_alignment(kind)
+    if any(number % alignment for number in (memory.pointer, *apart)):
         raise Refusal(
             "a device array whose elements are not aligned for their type",
             found=f"a device array of {dtype} at {memory.pointer:#x}, strides {strides}",
-            expected=f"multiples of {kind.alignment}",
+            expected=f"multiples of {alignment}",
             do="make the record's type with numpy.dtype(…, align=True), or name the whole records",
             operand=0,
         )
