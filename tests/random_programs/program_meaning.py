@@ -197,8 +197,8 @@ def _to_integer(source: str, target: str) -> Callable[[Any], int]:
         return saturate
 
     def convert(x: int) -> int:
-        if source == "int" and not low <= x <= high:
-            beyond.add("a Python integer beyond a type's limits")
+        if not low <= x <= high:  # NumPy refuses to store one, too
+            beyond.add("an integer beyond a type's limits")
         return wrap(int(x))
 
     return convert
