@@ -28,7 +28,7 @@ __all__ = ["Fingerprint", "Parts", "differences", "image_key", "key_parts"]
 Parts = tuple[tuple[str, str], ...]
 
 #: The number of the rules by which parts are made; another number never meets this one's fingerprints.
-_RULES = "1"
+_RULES = "2"
 
 
 class Fingerprint:
