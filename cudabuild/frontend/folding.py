@@ -4,86 +4,36 @@
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from typing import Any
 
-from cudabuild.ir.fold import round_float
+from cudabuild.ir import fold
+from cudabuild.ir.fold import wrap_integer
 from cudabuild.types import Boolean, Float, Integer, Scalar
 
 __all__ = ["fold_binary", "fold_cast", "fold_compare", "literal_number", "wrap_integer"]
 
 
-def wrap_integer(value: int, kind: Integer) -> int:
-    """``value`` modulo 2**bits, as a value of ``kind``."""
-    value &= (1 << kind.bits) - 1
-    if kind.signed and value >> (kind.bits - 1):
-        value -= 1 << kind.bits
-    return value
+#: Operator -> the operation of the IR that computes it.
+_OPERATIONS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor",
+    "<<": "shl", ">>": "shr",
+}  # fmt: skip
 
 
 def fold_cast(value: Any, source: Scalar, target: Scalar) -> Any:
-    """The constant ``value`` of type ``source`` as ``target``: integers wrap, floats saturate, NaN becomes 0."""
-    if isinstance(target, Boolean):
-        return bool(value)
-    if isinstance(target, Integer):
-        if isinstance(source, Float):
-            if math.isnan(value):
-                return 0
-            low = -(1 << (target.bits - 1)) if target.signed else 0
-            high = (1 << (target.bits - target.signed)) - 1
-            if math.isinf(value):
-                return high if value > 0 else low
-            return max(low, min(high, int(value)))
-        return wrap_integer(int(value), target)
-    if isinstance(target, Float):
-        if isinstance(value, int) and not isinstance(value, bool) and target.bits < 64 and abs(value) > 1 << 24:
-            return None  # rounding twice, through float64, could differ by one unit
-        return round_float(float(value), target)
-    return None
+    """The constant ``value`` of type ``source`` as ``target``; None where it is better left to run time."""
+    simple = isinstance(target, (Boolean, Integer, Float))
+    return fold.fold_cast(value, source, target) if simple else None
 
 
 def fold_binary(operator: str, left: Any, right: Any, kind: Scalar) -> Any:
     """``left operator right`` of two constants of type ``kind``; None where it is better left to run time."""
     if isinstance(kind, Integer):
-        return _fold_integers(operator, int(left), int(right), kind)
-    if isinstance(kind, Float) and kind.bits == 64:
-        return _fold_floats(operator, float(left), float(right))
-    return None
-
-
-def _fold_integers(operator: str, left: int, right: int, kind: Integer) -> int | None:
-    if operator in ("//", "%") and right == 0:
-        return None  # 0, but under debug an error of the thread that comes to it
-    if operator in ("<<", ">>") and not 0 <= right < kind.bits:
-        return -1 if operator == ">>" and kind.signed and left < 0 else 0
-    operations = {
-        "+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
-        "//": lambda: left // right, "%": lambda: left % right,
-        "&": lambda: left & right, "|": lambda: left | right, "^": lambda: left ^ right,
-        "<<": lambda: left << right, ">>": lambda: left >> right,
-    }  # fmt: skip
-    operation = operations.get(operator)
-    return None if operation is None else wrap_integer(operation(), kind)
-
-
-def _fold_floats(operator: str, left: float, right: float) -> float | None:
-    if operator == "/":
-        if right == 0.0:
-            if left == 0.0 or math.isnan(left):
-                return math.nan
-            return math.copysign(math.inf, left) * math.copysign(1.0, right)
-        return left / right
-    try:
-        if operator == "+":
-            return left + right
-        if operator == "-":
-            return left - right
-        if operator == "*":
-            return left * right
-    except OverflowError:
+        left, right = int(left), int(right)
+    elif not (isinstance(kind, Float) and kind.bits == 64):  # narrower ones may be weak, and widened yet
         return None
-    return None
+    return fold.fold_arithmetic(_OPERATIONS.get(operator, operator), (left, right), kind)
 
 
 def fold_compare(operator: str, left: Any, right: Any) -> bool:

@@ -12,7 +12,7 @@ from cudabuild.ir.ir import Instr
 from cudabuild.types import Boolean, BrainFloat, Complex, Float, Integer, Scalar
 from cudabuild.types.brain import round_brain
 
-__all__ = ["fold", "fold_cast", "round_float", "wrap_integer"]
+__all__ = ["fold", "fold_arithmetic", "fold_cast", "round_float", "wrap_integer"]
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": lambda a, b: a == b,
@@ -60,15 +60,21 @@ def fold(instr: Instr, values: Sequence[Any]) -> Any:
         return _TESTS[instr.op](_rounded(values[0], source))
     if isinstance(kind, Boolean):
         return _fold_bools(instr.op, [bool(v) for v in values])
+    return fold_arithmetic(instr.op, values, kind)
+
+
+def fold_arithmetic(op: str, values: Sequence[Any], kind: object) -> Any:
+    """The result of an arithmetic operation on integers or floats of type ``kind``; None where it is better left to
+    run time."""
     if isinstance(kind, Integer):
-        if instr.op in ("shl", "shr"):
-            return _shift(instr.op, values[0], values[1], kind)
-        if instr.op in ("floordiv", "mod") and values[1] == 0:
+        if op in ("shl", "shr"):
+            return _shift(op, values[0], values[1], kind)
+        if op in ("floordiv", "mod") and values[1] == 0:
             return None  # 0, but under debug an error of the thread that comes to it
-        operation = _INTEGER.get(instr.op)
+        operation = _INTEGER.get(op)
         return None if operation is None else wrap_integer(operation(*values), kind)
     if isinstance(kind, Float):
-        return _fold_floats(instr.op, [round_float(v, kind) for v in values], kind)
+        return _fold_floats(op, [round_float(v, kind) for v in values], kind)
     return None
 
 
