@@ -34,10 +34,12 @@ def _truncated(emit: Any, types: Sequence[Any]) -> None:
     emit._ROWS["floordiv"] = wrong
 
 
-def _every_floor_division(emit: Any) -> None:
-    from cudabuild.types import int8, int16, int32, int64, weak_int
+def _negation(emit: Any) -> None:
+    """``-x`` of an integer is one too low."""
+    from cudabuild.types import Integer
 
-    _truncated(emit, (int8, int16, int32, int64, weak_int))
+    right, inverted = emit._ROWS["neg"], emit._ROWS["inv"]
+    emit._ROWS["neg"] = lambda e, instr: (inverted if isinstance(instr.type, Integer) else right)(e, instr)
 
 
 def _floor_division(emit: Any) -> None:
@@ -94,9 +96,9 @@ def _hangs(emit: Any) -> None:
 #: What is wrong with the process rather than with results.
 ACCIDENTS = {"crash": _dies, "hang": _hangs}
 
-#: The first is found by almost every program with a division, the others are rarer.
+#: The first is found by many programs, the others are rarer.
 PLANTS = {
-    "// rounds towards zero": _every_floor_division,
+    "-x is one too low": _negation,
     "int16 // int16 rounds towards zero": _floor_division,
     "uint32 >> n is arithmetic": _unsigned_shift,
     "a swap in a loop loses a value": _lost_swap,
