@@ -28,7 +28,9 @@ def main(arguments: list[str]) -> int:
     python = Path(sys.executable) if is_installed_here() else make_environment()
     if python is None:
         return 1
-    return subprocess.call([str(python), "-m", "pytest", *arguments], cwd=CHECKOUT)
+    # On all cores; a file's tests stay in one process, where they share what they compile.
+    own = arguments or ["-n", "auto", "--dist", "loadfile"]
+    return subprocess.call([str(python), "-m", "pytest", *own], cwd=CHECKOUT)
 
 
 def is_installed_here() -> bool:
@@ -41,7 +43,7 @@ def is_installed_here() -> bool:
     if CHECKOUT.as_uri() not in origin or '"editable": true' not in origin:
         return False
     try:
-        for name in ("pytest", "hypothesis", "mypy", "ruff", "import-linter", "filecheck", "llvmlite"):
+        for name in ("pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "import-linter", "filecheck", "llvmlite"):
             importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return False
