@@ -172,7 +172,9 @@ def test_equal_arrays_with_other_strides_are_one_value(source: Source) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [object(), SimpleNamespace(a=1), np.array([object()]), ModuleType, Source, eval("lambda: 0")], ids=str
+    "value",
+    [object(), SimpleNamespace(a=1), np.array([object()]), ModuleType, Source, eval("lambda: 0")],
+    ids=["object", "namespace", "array of objects", "class of modules", "class", "lambda"],
 )
 def test_what_a_kernel_cannot_use_is_recorded(source: Source, value: Any) -> None:
     found = source.take("def k(x):\n    x[0] = N\n", N=value)
