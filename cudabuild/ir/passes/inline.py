@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.ir.ir import Block, Builder, Function, Instr, Value, replace_uses
 from cudabuild.ir.passes.clone import clone_blocks
-from cudabuild.types import NoneType
+from cudabuild.types import Array, NoneType, Tuple, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +39,22 @@ __all__ = ["free_name", "inline_call", "inline_calls", "inline_synchronising", "
 
 def inline_synchronising(function: Function) -> None:
     """Inlines every call, in ``function`` and below, of a function from which a barrier or warp operation is
-    reached."""
-    inline_calls(function, lambda callee: callee.synchronises)
+    reached, or that returns a local array of its own: its stack memory would be gone."""
+    inline_calls(function, lambda callee: callee.synchronises or _returns_own_memory(callee))
+
+
+def _returns_own_memory(callee: Function) -> bool:
+    """Whether a result may lie in a local array; not of a function that calls itself, which stays a call."""
+    inside = [*callee.callees, callee]
+    if any(i.op == "call" and i.attrs["callee"] is callee for one in inside for i in one.instructions()):
+        return False
+    return _holds_local(callee.result)
+
+
+def _holds_local(kind: Type) -> bool:
+    if isinstance(kind, Tuple):
+        return any(map(_holds_local, kind.elements))
+    return isinstance(kind, Array) and kind.space in ("local", "generic")
 
 
 def inline_calls(function: Function, wanted: Callable[[Function], bool]) -> None:
