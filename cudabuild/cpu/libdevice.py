@@ -35,6 +35,8 @@ _CALLED = re.compile(r"@((?:host|nvvm|ptx)\.[\w.]+)")
 _ASSEMBLY = re.compile(r'asm (?:sideeffect )?"([^"]*)", "[^"]*"')
 _SPACE = re.compile(r"(?:\\0A|\\09|\s)+")
 _SINGLE = re.compile(r"([\w.]+) \$0, ?\$1(?:, \$\d)*;")
+#: Shifts by what is known only at run time.
+_SHIFT = re.compile(r"= (shl|lshr)(?: nuw| nsw| exact)* i(32|64) ([^,]+), (%[\w.]+)")
 _LABEL = re.compile(r"([\w.$]+):")
 _TARGET = re.compile(r"label %([\w.$]+)")
 
@@ -101,7 +103,13 @@ def _replace(text: str) -> str:
     if not _loops(text):
         # a call that stays keeps LLVM from vectorising the loop over threads: pow took 8 times as long
         text = text.replace(" noinline nounwind", " alwaysinline nounwind", 1)
+    text = _SHIFT.sub(lambda found: f"= call i{found[2]} {_shift(found)}", text)
     return _ASSEMBLY.sub(named, text.replace("@llvm.nvvm.", "@nvvm."))
+
+
+def _shift(found: re.Match[str]) -> str:
+    how, bits, value, count = found.groups()
+    return f"@ptx.{'shl' if how == 'shl' else 'shr'}.b{bits}(i{bits} {value}, i{bits} {count})"
 
 
 def _loops(text: str) -> bool:

@@ -505,6 +505,19 @@ _add(
 )  # fmt: skip
 
 
+#: Shifts as PTX defines them ("Logic and Shift Instructions": counts above the width are clamped to it); LLVM's have
+#: no defined result there, and libdevice counts on PTX's: a scalar ``pow(-1.5, 2.0**63)`` came out negative.
+_SHIFT = """
+  %near = icmp ult $t %b, $n
+  %count = and $t %b, $last
+  %moved = $how $t %a, %count
+  %r = select i1 %near, $t %moved, $t 0
+  ret $t %r"""
+for _n in (32, 64):
+    for _kind, _how in (("shl", "shl"), ("shr", "lshr")):
+        _add(f"ptx.{_kind}.b{_n}", f"i{_n}", f"i{_n} %a, i{_n} %b", _SHIFT, t=f"i{_n}", n=_n, last=_n - 1, how=_how)
+
+
 @cache
 def define(name: str) -> tuple[str, tuple[str, ...]] | None:
     """The LLVM text that defines ``name``, and the names of this table that it calls; None for an unknown name.

@@ -22,4 +22,6 @@ def read_names() -> tuple[frozenset[str], frozenset[str]]:
     named = {hosted.name_assembly(snippet) for snippet in snippets}
     assert None not in named
     assert len(operations) > 180
+    shifts = set(re.findall(r"= (shl|lshr|ashr)[a-z ]* i(\d+) [^,]+, %", text))
+    operations |= {f"ptx.{'shr' if how == 'lshr' else how}.b{bits}" for how, bits in shifts}
     return functions, frozenset(operations | named)

@@ -257,6 +257,12 @@ def expected_simple(name, *values):
     if parts[1] in ("floor", "ceil", "trunc", "round"):
         function = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}[parts[1]]
         return function(value)
+    if parts[1] in ("shl", "shr"):
+        bits = int(parts[2][1:])
+        number, count = unsigned(value, bits), unsigned(values[1], bits)
+        if count >= bits:
+            return 0
+        return signed(number << count if parts[1] == "shl" else number >> count, bits)
     if parts[1] == "mulhi":
         bits = 32 if parts[2].endswith("i") else 64
         convert = unsigned if parts[2].startswith("u") else lambda x, _: int(x)
@@ -319,6 +325,8 @@ def inputs(name, types):
             up = np.nextafter(single.astype(np.float32), np.float32(np.inf)).astype(np.float64)
         middle = (single + up) / 2
         columns = [np.concatenate([columns[0], middle, np.nextafter(middle, 0), np.nextafter(middle, np.inf)])]
+    elif name.startswith(("ptx.shl", "ptx.shr")):
+        columns[1][::2] = np.arange(len(columns[1][::2])) % 140 - 4
     elif "ex2" in name or "lg2" in name:
         spread = np.random.default_rng(7).uniform(-150, 130, 300).astype(np.float32)
         columns = [np.concatenate([columns[0], spread, abs(spread), np.float32(1) + spread * np.float32(2.0**-20)])]

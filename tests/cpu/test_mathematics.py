@@ -208,3 +208,19 @@ def test_kept_code_knows_its_libdevice(tmp_path, monkeypatch):
         launch(exponential, x, y, cache)
         assert len(names) == compiled
     np.testing.assert_array_equal(y, 1.0)
+
+
+def powers_of_floats(x, y, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = math.pow(x[i], y[i])
+
+
+@pytest.mark.parametrize("size", [1, 6, 64])
+def test_even_powers_beyond_the_mantissa(run, size):
+    """Few elements are computed one by one, many in vectors; the shifts inside must mean the same."""
+    y = 2.0 ** np.resize(np.arange(52, 1024), size)
+    for exponent in (y, np.full(size, 2.0**63), np.full(size, 2.0**64)):
+        out = np.zeros(size)
+        run(powers_of_floats, "float64[::1], float64[::1], float64[::1]", 1, 64, np.full(size, -1.5), exponent, out)
+        np.testing.assert_array_equal(out, np.full(size, np.inf))

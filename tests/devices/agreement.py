@@ -55,12 +55,6 @@ NOT_COMPARED: dict[str, dict[str, str]] = {
 #: Arguments made by several inexact functions one after another: how far apart they may be, in ulp, and why.
 COMPOSED: dict[str, dict[str, tuple[int, str]]] = {
     "test_random.draw": dict.fromkeys(("n32", "n64"), (8, "sqrt(-2 log u) cos(2 pi v): 1 + 4 of the parts, rounded")),
-    "test_python_names.of_math_apart": {
-        "out": (
-            2048,
-            "erf v erfc v + gamma(v + 1) - lgamma(v + 3) cancels: an ulp of a term is 1,024 of the difference",
-        )
-    },
     "test_random.draw_like_numba": dict.fromkeys(("n32", "n64"), (8, "as in draw")),
 }
 

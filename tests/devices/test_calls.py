@@ -362,7 +362,9 @@ def block_sum(x, o):
                 shared[t] = combine(shared[t], shared[t + step])
             step //= 2
         cuda.syncthreads()
-        return shared[0]
+        first = shared[0]
+        cuda.syncthreads()  # before the array is filled anew
+        return first
 
     result = reduce_by(lambda a, b: a + b)
     largest = reduce_by(max)

@@ -341,7 +341,8 @@ def parts_of_arrays(z, shift, sizes):
         if i != 2:
             cuda.atomic.add(z.real, (i, j), shift[j])
         cuda.atomic.add(z.imag, (0, j), 1)
-        z.imag[1, j] = 7
+        if i == 1:
+            z.imag[1, j] = 7
         column = z[:, j]
         cuda.atomic.max(column.real, 2, 100)
         if i == 0 and j == 0:

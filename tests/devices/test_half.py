@@ -529,11 +529,13 @@ def half_atomics(x, total, extremes, turns, old):
         cuda.atomic.exch(turns, i % 3, 1.0)
         old[i] = cuda.atomic.cas(turns, 3 + i, 0.5, x[i])
         tile = cuda.shared.array(3, float16)
-        tile[i % 3] = 0
+        if i < 3:
+            tile[i] = 0
         cuda.syncthreads()
         cuda.atomic.add(tile, 1, 1)
         cuda.syncthreads()
-        turns[3 + x.size] = tile[1]
+        if i == 0:
+            turns[3 + x.size] = tile[1]
 
 
 def test_atomics_on_float16(run):

@@ -51,7 +51,7 @@ def of_math_apart(x, n, out):
         out[i, 4] = math.exp(-v) * math.expm1(v)
         out[i, 5] = math.gcd(n[i], n[0])
         if math.isfinite(v) and not math.isnan(v) and not math.isinf(v):
-            out[i, 6] = math.erf(v) * math.erfc(v) + math.gamma(v + 1) - math.lgamma(v + 3)
+            out[i, 6] = math.erf(v) * math.erfc(v) * math.gamma(v + 1) * math.lgamma(v + 3)
     elif i % 3 == 1:
         out[i, 0] = math.log(1 + v) * math.log2(1 + v) * math.log10(1 + v) * math.log1p(v)
         out[i, 1] = math.pow(v, v) * math.sqrt(v) * math.hypot(v, 2)
