@@ -30,6 +30,9 @@ _ABSENT = frozenset({
     "psutil", "pynvml", "scipy", "sklearn", "sympy", "torch", "tqdm", "xarray", "zarr",
 })  # fmt: skip
 
+#: What numba looks for and does without: it would take a stand-in for the real one.
+_MAY_MISS = frozenset({"IPython", "cffi", "coverage", "gdb", "graphviz", "jinja2", "ml_dtypes", "pygments", "yaml"})
+
 
 class _Any:
     """What is made of a stand-in's classes."""
@@ -102,7 +105,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return self._made(name, str(place)) if place.is_dir() else None
         if parts[0] in _ABSENT or isinstance(sys.modules.get(parts[0]), StandInModule):
             return self._made(name)
-        if self._asking or len(parts) > 1 or name.startswith("_") or name in sys.stdlib_module_names:
+        if self._asking or len(parts) > 1 or name.startswith("_") or name in sys.stdlib_module_names | _MAY_MISS:
             return None
         return None if self._is_found(name) else self._made(name)
 
