@@ -82,14 +82,17 @@ def edges(name):
     return sorted(value for value in wanted if info.min <= value <= info.max)
 
 
+def pairs_of(name):
+    info = np.iinfo(name)
+    values = edges(name)
+    extra = np.random.default_rng(info.bits).integers(info.min, info.max, (2000, 2), dtype=name, endpoint=True)
+    return [(x, y) for x in values for y in values] + [(int(x), int(y)) for x, y in extra]
+
+
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers(run, name):
     info = np.iinfo(name)
-    values = edges(name)
-    rng = np.random.default_rng(info.bits)
-    pairs = [(x, y) for x in values for y in values]
-    extra = rng.integers(info.min, info.max, (2000, 2), dtype=name, endpoint=True)
-    pairs += [(int(x), int(y)) for x, y in extra]
+    pairs = pairs_of(name)
     a, b = (np.array(column, name) for column in zip(*pairs, strict=True))
     out = np.zeros((15, len(pairs)), name)
     run(binary, f"{name}[::1], {name}[::1], {name}[:, ::1]", -(-len(pairs) // 128), 128, a, b, out)
@@ -98,6 +101,48 @@ def test_integers(run, name):
     found = [[int(value) & mask for value in column] for column in out.T]
     for pair, want, have in zip(pairs, expected, found, strict=True):
         assert have == want, pair
+
+
+@pytest.mark.parametrize("wider", ["int64", "float64"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_that_are_widened_at_once(run, name, wider):
+    """ptxas took -(-32768) of 16 bits for 32768 where the next instruction extended the sign."""
+    info = np.iinfo(name)
+    pairs = pairs_of(name)
+    a, b = (np.array(column, name) for column in zip(*pairs, strict=True))
+    out = np.zeros((15, len(pairs)), wider)
+    run(binary, f"{name}[::1], {name}[::1], {wider}[:, ::1]", -(-len(pairs) // 128), 128, a, b, out)
+    mask = (1 << info.bits) - 1
+    wrapped = np.array([[value & mask for value in oracle(x, y, info.bits)] for x, y in pairs], np.uint64)
+    assert np.array_equal(out, wrapped.astype(name).astype(wider).T)
+
+
+def wrapped_and_used(a, wide, rest, less, scaled):
+    i = cuda.grid(1)
+    if i < a.size:
+        x = a[i]
+        for k, v in enumerate((-x, abs(x), 0 - x, x * -1, -abs(x), abs(-x), x - 1 + 1)):
+            wide[k, i] = v
+            rest[k, i] = v % 5
+            less[k, i] = v < 0
+            scaled[k, i] = v // 7 if k % 2 else v // 100
+
+
+@pytest.mark.parametrize("name", [name for name in INTEGERS if name.startswith("i")])
+def test_wrapped_integers_are_used(run, name):
+    a = np.array(edges(name), name)
+    wide, scaled = (np.zeros((7, a.size), np.int64) for _ in range(2))
+    rest, less = np.zeros((7, a.size), name), np.zeros((7, a.size), np.bool_)
+    kinds = f"{name}[::1], int64[:, ::1], {name}[:, ::1], bool[:, ::1], int64[:, ::1]"
+    run(wrapped_and_used, kinds, 1, 64, a, wide, rest, less, scaled)
+    with np.errstate(over="ignore"):
+        values = np.stack([-a, abs(a), -a, -a, -abs(a), abs(-a), a])
+    assert values.dtype == name
+    assert np.array_equal(wide, values)
+    assert np.array_equal(rest, values % np.array(5, name))
+    assert np.array_equal(less, values < 0)
+    divisors = [[7 if k % 2 else 100] for k in range(7)]
+    assert np.array_equal(scaled, values.astype(np.int64) // np.array(divisors))
 
 
 def by_constant(a, out):

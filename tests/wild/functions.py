@@ -22,11 +22,12 @@ def twice_and_one(value):
 
 def held(function, name):
     """A function that ``function`` has captured, at any depth."""
+    function = getattr(function, "py_func", function)  # numba's functions for the CPU
     for cell, value in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         found = value.cell_contents
         if cell == name:
             return found
-        if hasattr(found, "__code__"):
+        if hasattr(found, "__code__") or hasattr(found, "py_func"):
             deeper = held(found, name)
             if deeper is not None:
                 return deeper
