@@ -1,37 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m cudabuild``: the command line."""
+"""``python -m cudabuild`` and ``cudabuild``: argument parsing and dispatch; the commands are in ``cli/``."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
+import os
 import sys
 
-from cudabuild.build.cli import add_build_parser
-from cudabuild.errors import CudabuildError
-from cudabuild.importer.listing import find_archives, format_details, format_table
+from cudabuild.cli import COMMANDS
+from cudabuild.errors import CudabuildError, nearest_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main"]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Runs one verb; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m cudabuild", description="CUDA kernels as a normal build artefact.")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-    what = "an archive, a folder, or the name of a package (which is not imported)"
-    listing = verbs.add_parser("list", help="the kernels that a package ships, and for which targets")
-    listing.add_argument("what", metavar="PACKAGE", help=what)
-    listing.set_defaults(run=lambda given: print(format_table(find_archives(given.what))) or 0)
-    inspect = verbs.add_parser("inspect", help="everything that is recorded with each image")
-    inspect.add_argument("what", metavar="PACKAGE", help=what)
-    inspect.add_argument("kernel", nargs="?", default="", help="only kernels whose name holds this text")
-    inspect.set_defaults(run=lambda given: print(format_details(find_archives(given.what), given.kernel)) or 0)
-    add_build_parser(verbs)
-    given = parser.parse_args(arguments)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status: 0, 1 for an error or a failed check, 2 for wrong usage."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    program = _program_name()
+    if not given or given[0].startswith("-"):
+        given = [_top_parser(program).parse_args(given).command]
+    command, *rest = given
+    if command not in _commands():
+        near = nearest_name(command, _commands())
+        hint = f"; did you mean {near!r}?" if near else ""
+        _top_parser(program).error(f"no command {command!r}{hint} (there are {', '.join(_commands())})")
+    module = importlib.import_module(f"cudabuild.cli.{command}")
+    parser = argparse.ArgumentParser(prog=f"{program} {command}", description=module.__doc__)
+    module.add_arguments(parser)
+    options = parser.parse_args(rest)
     try:
-        return int(given.run(given))
+        return int(module.run(options))
+    except BrokenPipeError:  # | head: whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains when it flushes at exit
+        return 1
     except (CudabuildError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell tells an end by Ctrl-C
+
+
+def _program_name() -> str:
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return "cudabuild" if name in ("cudabuild", "cudabuild.exe") else "python -m cudabuild"
+
+
+def _commands() -> list[str]:
+    return [name for name in COMMANDS if importlib.util.find_spec(f"cudabuild.cli.{name}") is not None]
+
+
+def _top_parser(program: str) -> argparse.ArgumentParser:
+    from cudabuild import __version__
+
+    width = max(map(len, COMMANDS)) + 2
+    lines = "\n".join(f"  {name:<{width}}{COMMANDS[name]}" for name in _commands())
+    parser = argparse.ArgumentParser(
+        prog=program,
+        usage=f"{program} COMMAND ...",
+        description="CUDA kernels in Python as a normal build artefact.",
+        epilog=f"commands:\n{lines}\n\n'{program} COMMAND --help' says more of each.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"cudabuild {__version__}")
+    parser.add_argument("command", metavar="COMMAND", help=argparse.SUPPRESS)
+    return parser
 
 
 if __name__ == "__main__":

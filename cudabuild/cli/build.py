@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m cudabuild build``: the build step by itself, for CI, in-place builds and other build systems."""
+"""Compiles the CUDA kernels of a project: the build step by itself, for CI, in-place builds and other build systems."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from typing import Any
 
 from cudabuild.errors import ToolError
 
-__all__ = ["add_build_parser", "run_build_verb"]
+__all__ = ["add_arguments", "run"]
 
 
-def add_build_parser(verbs: Any) -> None:
-    """Adds the verb ``build`` to an argument parser's sub-commands."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "build", help="compile the kernels of a project", description="Compiles the CUDA kernels of a project."
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
     parser.add_argument("project", nargs="?", default=".", help="the folder of pyproject.toml")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--inplace", action="store_true", help="write beside the modules (the default)")
@@ -29,10 +26,9 @@ def add_build_parser(verbs: Any) -> None:
     parser.add_argument("--index", help="index widths: both, 32 or 64")
     parser.add_argument("--jobs", "-j", help="how many processes compile")
     parser.add_argument("--strict", action="store_true", help="a kernel that is left to JIT is an error")
-    parser.set_defaults(run=run_build_verb)
 
 
-def run_build_verb(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Builds; returns the exit status."""
     try:
         from setuptools.errors import BaseError
