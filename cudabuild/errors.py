@@ -37,6 +37,7 @@ __all__ = [
     "SourceError",
     "TargetError",
     "ToolError",
+    "WheelError",
     "nearest_name",
 ]
 
@@ -203,6 +204,10 @@ class ToolError(CudabuildError):
 
 class SettingError(CudabuildError, ValueError):
     """A setting with an unknown key or a bad value: says where it stands and what it may be."""
+
+
+class WheelError(CudabuildError):
+    """A wheel that archives cannot be put into; says what is odd about it."""
 
 
 class ImageFormatError(CudabuildError):
