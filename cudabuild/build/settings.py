@@ -10,6 +10,7 @@ import fnmatch
 import os
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["DEFAULT_ARCHS", "BuildSettings", "load_settings", "read_table"]
+__all__ = ["DEFAULT_ARCHS", "BuildSettings", "config_settings", "load_settings", "read_table"]
 
 #: Where nothing is said: desktop and server GPUs from Turing on. Each runs its own major's later minors as well.
 DEFAULT_ARCHS = ("75", "80", "86", "89", "90", "100", "120")
+
+#: What the caller of a hook of ``cudabuild.build_meta`` gave as ``-C cudabuild.KEY=VALUE``: KEY -> a text, or a list of
+#: texts where it was given several times. None outside of such a hook.
+config_settings: ContextVar[Mapping[str, Any] | None] = ContextVar("config_settings", default=None)
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def read_table(root: str) -> Mapping[str, Any] | None:
 def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> BuildSettings:
     """The settings for building a project.
 
-    Precedence: the command's options, environment, ``[tool.cudabuild]``, default.
+    Precedence: the command's options, ``-C cudabuild.KEY=VALUE``, environment, ``[tool.cudabuild]``, default.
 
     Args:
         root: the folder of pyproject.toml.
@@ -101,6 +106,7 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
     """
     where = f"[tool.cudabuild] of {os.path.join(root, 'pyproject.toml')}"
     table = config.check_table(read_table(root) or {}, where)
+    given = config.check_table(config_settings.get() or {}, "-C cudabuild.KEY=VALUE")
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for setting in config.SETTINGS:
@@ -110,6 +116,8 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
         written = (command_line or {}).get(name)
         if written is not None:
             values[name], origins[name] = setting.check(written, f"--{setting.key}"), "the command's options"
+        elif name in given:
+            values[name], origins[name] = given[name], f"-C cudabuild.{setting.key}"
         elif setting.variable and (config.environment(setting.variable) or "").strip():
             values[name], origins[name] = config.get(name), f"the environment variable {setting.variable}"
         elif name in table:
