@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the kernels of a project: by their decorators in the syntax, then as live definitions from a slice.
+"""Finds the kernels of a project: by their decorators in the syntax, then as live definitions.
 
 candidates = find_candidates(slicer)          # syntax only: which names are kernels, and where
 kernels = load_kernels(slicer, candidates)    # runs the slice: definitions with signatures and frozen constants
@@ -7,38 +7,23 @@ kernels = load_kernels(slicer, candidates)    # runs the slice: definitions with
 
 from __future__ import annotations
 
-import ast
+import linecache
+import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cudabuild.build.effects import Leaf
-from cudabuild.build.names import chain_of
-from cudabuild.build.project import SourceModule
+from cudabuild.build.candidates import Candidate, find_candidates
+from cudabuild.build.imported import Imported
+from cudabuild.build.project import Project
+from cudabuild.build.resolve import EXTERNAL
 from cudabuild.build.sandbox import Failure, Sandbox
 from cudabuild.build.slice import Slicer
 from cudabuild.definition import KernelDefinition
-from cudabuild.errors import SourceError
+from cudabuild.image.left import KINDS, LeftToJit
 
-__all__ = ["Candidate", "Kernel", "find_candidates", "load_kernels"]
-
-#: The decorators that make a kernel.
-_KERNEL_DECORATORS = frozenset({"cudabuild.kernel", "cudabuild.decorators.kernel", "cudabuild.cuda.jit"})
-
-
-@dataclass(frozen=True, order=True)
-class Candidate:
-    """A name that a kernel decorator is applied to; ``made_at_run_time`` where that happens inside a function."""
-
-    module: str
-    line: int
-    path: tuple[str, ...]
-    made_at_run_time: bool = False
-
-    @property
-    def name(self) -> str:
-        return ".".join(self.path)
+__all__ = ["Candidate", "Kernel", "find_candidates", "leave", "load_kernels"]
 
 
 @dataclass
@@ -48,8 +33,8 @@ class Kernel:
     Attributes:
         module, qualname: its name.
         file, line: where it is written, the file relative to the project.
-        definition: the live definition; None where the slice could not make it.
-        failure: why it is left to JIT, or None if it can be built.
+        definition: the live definition; None where it could not be made.
+        left: why it is left to JIT, or None if it can be built.
     """
 
     module: str
@@ -57,92 +42,24 @@ class Kernel:
     file: str
     line: int
     definition: KernelDefinition | None = None
-    failure: Failure | None = None
+    left: LeftToJit | None = None
 
 
-def find_candidates(slicer: Slicer) -> tuple[list[Candidate], list[Failure]]:
-    """The kernels of a project by syntax alone, in order of module and line, and the files that cannot be parsed."""
-    candidates: list[Candidate] = []
-    failures: list[Failure] = []
-    for source in _relevant_modules(slicer, failures):
-        for leaf in source.leaves:
-            candidates += _Scan(slicer, source, leaf).run()
-    return sorted(set(candidates)), failures
+def leave(project: Project, kernel: Kernel, kind: str, reason: str) -> LeftToJit:
+    """Why a kernel is left to JIT, where the kernel itself is the reason."""
+    return _explain(project, kernel, Failure(kernel.file, kernel.line, reason, kind), "")
 
 
-def _relevant_modules(slicer: Slicer, failures: list[Failure]) -> Iterator[SourceModule]:
-    """The modules that can hold a kernel: those that mention cudabuild, or a decorator that such a module hands on."""
-    project = slicer.project
-    texts = {name: project.read(name) for name in project.files}
-    words = {b"cudabuild"}
-    seen: set[str] = set()
-    while words:
-        wave = [name for name, text in texts.items() if name not in seen and any(word in text for word in words)]
-        seen.update(wave)
-        words = set()
-        for name in wave:
-            try:
-                source = project.find_module(name)
-            except SourceError as error:
-                failures.append(Failure.parse(str(error)))
-                continue
-            assert source is not None
-            yield source
-            words |= {bound.encode() for bound in source.bound if _is_kernel_decorator(slicer, name, (bound,))}
+def _explain(project: Project, kernel: Kernel, failure: Failure, name: str) -> LeftToJit:
+    text = linecache.getline(os.path.join(project.root, failure.file), failure.line).strip()
+    remedies = [remedy.format(name=repr(failure.about)) for remedy in KINDS[failure.kind]]
+    return LeftToJit(
+        kernel.module, kernel.qualname, failure.kind, failure.file, failure.line, text, name, failure.reason, remedies
+    )
 
 
-def _is_kernel_decorator(slicer: Slicer, module: str, chain: tuple[str, ...]) -> bool:
-    return not _KERNEL_DECORATORS.isdisjoint(slicer.resolver.external_names(module, chain))
-
-
-class _Scan:
-    """The candidates of one statement."""
-
-    def __init__(self, slicer: Slicer, source: SourceModule, leaf: Leaf) -> None:
-        self.slicer = slicer
-        self.source = source
-        self.leaf = leaf
-        self.found: list[Candidate] = []
-
-    def run(self) -> list[Candidate]:
-        if isinstance(self.leaf.node, ast.stmt):
-            self._scan([self.leaf.node], (), inside_function=False)
-        return self.found
-
-    def _scan(self, body: Sequence[ast.AST], path: tuple[str, ...], inside_function: bool) -> None:
-        for node in body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if any(self._makes_kernel(decorator) for decorator in node.decorator_list):
-                    self._add(node, (*path, node.name), inside_function)
-                self._scan(node.body, (*path, node.name, "<locals>"), inside_function=True)
-            elif isinstance(node, ast.ClassDef):
-                self._scan(node.body, (*path, node.name), inside_function)
-            elif isinstance(node, ast.Assign) and self._applies_decorator(node.value):
-                for target in node.targets:
-                    if isinstance(target, ast.Name):
-                        self._add(node, (*path, target.id), inside_function)
-            elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
-                inner = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.expr)]
-                self._scan(inner, path, inside_function)
-
-    def _add(self, node: ast.stmt, path: tuple[str, ...], inside_function: bool) -> None:
-        self.found.append(Candidate(self.source.name, node.lineno, path, inside_function))
-
-    def _makes_kernel(self, decorator: ast.expr) -> bool:
-        while isinstance(decorator, ast.Call):
-            decorator = decorator.func
-        chain = chain_of(decorator)
-        return chain is not None and _is_kernel_decorator(self.slicer, self.source.name, chain)
-
-    def _applies_decorator(self, value: ast.expr) -> bool:
-        """``kernel(f)`` or ``kernel("…")(f)``; not ``kernel("…")`` alone, which is a decorator."""
-        if not isinstance(value, ast.Call) or not value.args or not self._makes_kernel(value):
-            return False
-        return isinstance(value.func, ast.Call) or isinstance(value.args[0], ast.Name | ast.Attribute | ast.Lambda)
-
-
-def load_kernels(slicer: Slicer, candidates: Iterable[Candidate], sandbox: Sandbox) -> list[Kernel]:
-    """Runs the slice of all candidates and finds their definitions.
+def load_kernels(slicer: Slicer, candidates: Iterable[Candidate], sandbox: Sandbox | Imported) -> list[Kernel]:
+    """Runs what all candidates need and finds their definitions.
 
     Args:
         slicer: knows the project.
@@ -155,34 +72,62 @@ def load_kernels(slicer: Slicer, candidates: Iterable[Candidate], sandbox: Sandb
     sandbox.run(chosen, sorted({candidate.module for candidate in static}))
     kernels: dict[tuple[str, str], Kernel] = {}
     for candidate in candidates:
-        kernel = _load(candidate, sandbox)
-        if kernel is not None:
-            kernels.setdefault((kernel.module, kernel.qualname), kernel)
+        for kernel in _load(candidate, sandbox):
+            known = kernels.setdefault((kernel.module, kernel.qualname), kernel)
+            if known.left is not None and kernel.left is None:  # the one branch of several that was taken
+                kernels[kernel.module, kernel.qualname] = kernel
     return list(kernels.values())
 
 
-def _load(candidate: Candidate, sandbox: Sandbox) -> Kernel | None:
-    file = sandbox.project.relative(sandbox.project.files[candidate.module].path)
+def _load(candidate: Candidate, sandbox: Sandbox | Imported) -> list[Kernel]:
+    """The kernels that a candidate stands for; none for a device function, or if it turned out to be no kernel."""
+    project = sandbox.project
+    file = project.relative(project.files[candidate.module].path)
     kernel = Kernel(candidate.module, candidate.name, file, candidate.line)
-    here = Failure(file, candidate.line, "")
     if candidate.made_at_run_time:
-        kernel.failure = here.because("it is made at run time, inside a function")
-        return kernel
-    kernel.failure = sandbox.find_failure([(candidate.module, candidate.path[0])])
-    if kernel.failure is not None:
-        return kernel
+        kernel.left = leave(project, kernel, "run-time", "it is made at run time, inside a function")
+        return [kernel]
+    failure = sandbox.find_failure([(candidate.module, candidate.path[0])])
+    if failure is not None:
+        kernel.left = _explain(project, kernel, failure, _find_name(candidate, failure, sandbox))
+        return [kernel] if candidate.certain else []
     value = _find_value(candidate)
-    definition = _find_definition(value)
-    if definition is None:
-        what = "the branch that defines it was not taken" if value is None else f"it is {_describe(value)} in the end"
-        kernel.failure = here.because(f"{what}, not a cudabuild kernel" if value is not None else what)
-        return kernel
-    if definition.is_device:
-        return None
-    kernel.module, kernel.qualname, kernel.definition = definition.module, definition.qualname, definition
-    if not sandbox.project.owns(definition.module):
-        kernel.failure = here.because(f"its function belongs to {definition.module}, which is not part of this project")
+    definitions = list(_find_definitions(value))
+    if not definitions:
+        if value is None:
+            kernel.left = leave(project, kernel, "branch", "the branch that defines it was not taken")
+        else:
+            what = f"it is a {type(value).__name__} in the end, not a cudabuild kernel"
+            kernel.left = leave(project, kernel, "not-a-kernel", what)
+        return [kernel] if candidate.certain else []
+    return [
+        _check(Kernel(found.module, found.qualname, file, candidate.line, found), candidate, project)
+        for found in definitions
+        if not found.is_device
+    ]
+
+
+def _check(kernel: Kernel, candidate: Candidate, project: Project) -> Kernel:
+    if not project.owns(kernel.module):
+        reason = f"its function belongs to {kernel.module}, which is not part of this project"
+        kernel.module = candidate.module
+        kernel.left = leave(project, kernel, "foreign", reason)
+    elif "<locals>" in kernel.qualname:
+        kernel.left = leave(project, kernel, "run-time", "it is made at run time, inside a function")
     return kernel
+
+
+def _find_name(candidate: Candidate, failure: Failure, sandbox: Sandbox | Imported) -> str:
+    """What a kernel uses that needs the statement to blame; "" where that is the kernel itself."""
+    source = sandbox.project.find_module(candidate.module)
+    resolver = sandbox.slicer.resolver
+    for leaf in source.bound.get(candidate.path[0], []) if source is not None else []:
+        for chain in sorted(leaf.later.reads | leaf.later.looks | leaf.now.reads | leaf.now.looks):
+            resolution = resolver.resolve(candidate.module, chain)
+            cells = {cell for cell in resolution.path | resolution.final if cell[0] != EXTERNAL}
+            if chain[0] != candidate.path[0] and sandbox.find_failure(sorted(cells)) == failure:
+                return ".".join(chain)
+    return ""
 
 
 def _find_value(candidate: Candidate) -> Any:
@@ -192,15 +137,19 @@ def _find_value(candidate: Candidate) -> Any:
     return value
 
 
-def _find_definition(value: Any) -> KernelDefinition | None:
-    """The definition behind a dispatcher, through decorators that kept ``__wrapped__``."""
+def _find_definitions(value: Any, depth: int = 0) -> Iterator[KernelDefinition]:
+    """The definitions behind a dispatcher, through decorators that kept ``__wrapped__``, or in a container of them."""
+    if depth < _DEEPEST and isinstance(value, dict | list | tuple | set | frozenset):
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from _find_definitions(element, depth + 1)
+        return
     for _ in range(100):
         definition = getattr(value, "definition", None)
         if isinstance(definition, KernelDefinition):
-            return definition
+            yield definition
+            return
         value = getattr(value, "__wrapped__", None)
-    return None
 
 
-def _describe(value: Any) -> str:
-    return f"a {type(value).__name__}"
+#: Containers in containers are looked into this deep.
+_DEEPEST = 3

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cudabuild.build.effects import ImportBinding, Leaf
@@ -135,13 +136,14 @@ class Resolver:
                 into.path.add((target, "__all__"))
                 self.resolve_in(target, chain, into, seen)
 
-    def external_names(self, module: str, chain: Chain) -> set[str]:
-        """The names outside of the project that a dotted name may stand for: ``{"cudabuild.kernel"}``.
+    def callees(self, module: str, value: ast.expr) -> set[str]:
+        """The names outside of the project that ``value``, or calling it, calls in the end: ``{"cudabuild.kernel"}``.
 
-        Also follows plain assignments (``jit = cb.kernel``), ``functools.partial`` and functions that return one.
+        Follows plain assignments (``jit = cb.kernel``), ``functools.partial``, both sides of a condition, elements of
+        containers, attributes of classes, and functions that return one.
         """
         found: set[str] = set()
-        pending = [(module, chain)]
+        pending = [(module, chain) for chain in self._called(module, value)]
         seen: set[tuple[str, Chain]] = set()
         while pending:
             item = pending.pop()
@@ -153,20 +155,56 @@ class Resolver:
             for owner, name in resolution.final:
                 source = self.find_module(owner) if owner != EXTERNAL else None
                 for leaf in source.bound.get(name, []) if source is not None else []:
-                    for value in [*leaf.values.get(name, []), *_returned(leaf.node, name)]:
-                        pending += [(owner, inner) for inner in self._called(owner, value)]
+                    values = [*leaf.values.get(name, []), *_returned(leaf.node, name)]
+                    values += _class_attribute(leaf.node, name, item[1][-1])
+                    for inner in values:
+                        pending += [(owner, chain) for chain in self._called(owner, inner)]
         return found
+
+    def is_function(self, module: str, arguments: Sequence[ast.expr]) -> bool:
+        """True if the first of some arguments is the name of a function that a ``def`` of the project makes."""
+        chain = chain_of(arguments[0]) if arguments else None
+        cells = self.resolve(module, chain).final if chain is not None else set()
+        sources = [(self.find_module(owner), name) for owner, name in cells]
+        return any(
+            name in leaf.defines
+            for source, name in sources
+            if source is not None
+            for leaf in source.bound.get(name, [])
+        )
 
     def _called(self, module: str, value: ast.expr) -> list[Chain]:
         """The chains that calling ``value`` calls in the end."""
-        while isinstance(value, ast.Call):
-            chain = chain_of(value.func)
-            if chain is not None and value.args and "functools.partial" in self.resolve(module, chain).external:
-                value = value.args[0]
-            else:
-                value = value.func
-        chain = chain_of(value)
-        return [chain] if chain is not None else []
+        chains: list[Chain] = []
+        pending = [value]
+        while pending:
+            part = pending.pop()
+            chain = chain_of(part) if isinstance(part, ast.Name | ast.Attribute) else None
+            if chain is not None:
+                chains.append(chain)
+            elif isinstance(part, ast.Call):
+                function = chain_of(part.func)
+                if (
+                    function is not None
+                    and part.args
+                    and "functools.partial" in self.resolve(module, function).external
+                ):
+                    pending.append(part.args[0])
+                elif not isinstance(part.func, ast.Call) and not self.is_function(module, part.args[:1]):
+                    pending.append(part.func)  # else it makes a kernel, no decorator of them
+            elif isinstance(part, ast.Lambda):
+                pending.append(part.body)
+            elif isinstance(part, ast.IfExp):
+                pending += [part.body, part.orelse]
+            elif isinstance(part, ast.BoolOp):
+                pending += part.values
+            elif isinstance(part, ast.NamedExpr | ast.Subscript | ast.Attribute | ast.Starred):
+                pending.append(part.value)
+            elif isinstance(part, ast.Tuple | ast.List | ast.Set):
+                pending += part.elts
+            elif isinstance(part, ast.Dict):
+                pending += part.values
+        return chains
 
 
 def _rebound_after(star: Leaf, name: str, leaves: list[Leaf]) -> bool:
@@ -182,7 +220,29 @@ def _rebound_after(star: Leaf, name: str, leaves: list[Leaf]) -> bool:
 
 
 def _returned(node: ast.AST, name: str) -> list[ast.expr]:
-    """What a function called ``name`` returns, where ``node`` is its ``def``."""
-    if not isinstance(node, ast.FunctionDef) or node.name != name:
+    """What a function called ``name`` returns, where ``node`` holds its ``def``: of its local names, what they get."""
+    found: list[ast.expr] = []
+    for function in ast.walk(node):
+        if not isinstance(function, ast.FunctionDef) or function.name != name:
+            continue
+        parts = list(ast.walk(function))
+        found += [part.value for part in parts if isinstance(part, ast.Return) and part.value is not None]
+        returned = {value.id for value in found if isinstance(value, ast.Name)}
+        for part in parts:
+            if isinstance(part, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id in returned for target in part.targets
+            ):
+                found.append(part.value)
+    return found
+
+
+def _class_attribute(node: ast.AST, name: str, attribute: str) -> list[ast.expr]:
+    """What the body of the class ``name`` gives to ``attribute``."""
+    if not isinstance(node, ast.ClassDef) or node.name != name or attribute == name:
         return []
-    return [part.value for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None]
+    return [
+        part.value
+        for part in node.body
+        if isinstance(part, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == attribute for target in part.targets)
+    ]

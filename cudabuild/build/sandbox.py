@@ -45,25 +45,31 @@ _NUMBA_MODULES = ("numba", "numba.cuda", "numba.types", "numba.core.types")
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a statement could not be run: where, relative to the project, and what went wrong."""
+    """Why a statement could not be run: where, relative to the project, and what went wrong.
+
+    Attributes:
+        file, line, reason: the place, and what is wrong there.
+        kind: a key of :data:`cudabuild.image.left.KINDS`.
+        about: the module that the reason is about, or "".
+    """
 
     file: str
     line: int
     reason: str
+    kind: str = "fails"
+    about: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.reason}"
 
-    def because(self, reason: str) -> Failure:
-        """The same place, with a reason."""
-        return Failure(self.file, self.line, reason)
-
     @classmethod
     def parse(cls, text: str) -> Failure:
-        """The failure that ``file:line: reason`` tells; the file has no colon, for it is relative to a project."""
+        """That a file cannot be parsed: what ``file:line: reason`` tells; the file, being relative, has no colon."""
         file, _, rest = text.partition(":")
         line, _, reason = rest.partition(":")
-        return cls(file, int(line), reason.strip()) if line.isdigit() else cls(file, 1, rest.strip())
+        if not line.isdigit():
+            line, reason = "1", rest
+        return cls(file, int(line), reason.strip(), "unreadable")
 
 
 class _ImportRefused(BaseException):
@@ -259,30 +265,35 @@ class Sandbox:
             absolute = resolve_relative(globals["__name__"], is_package, name, level)
         if absolute in _NUMBA_MODULES:
             return _numba_module(absolute if fromlist else "numba")
-        reason = self._find_refusal(absolute)
-        if reason:
+        refusal = self._find_refusal(absolute)
+        if refusal:
             frame: FrameType = sys._getframe(1)
-            failure = Failure(self.project.relative(frame.f_code.co_filename), frame.f_lineno, reason)
+            failure = Failure(
+                self.project.relative(frame.f_code.co_filename),
+                frame.f_lineno,
+                refusal[1],
+                refusal[0],
+                absolute.partition(".")[0],
+            )
             self._refusals.append(failure)
             raise _ImportRefused(str(failure))
         return builtins.__import__(name, globals, locals, fromlist or (), level)
 
-    def _find_refusal(self, module: str) -> str:
+    def _find_refusal(self, module: str) -> tuple[str, str] | None:
+        """The kind of reason and the reason why a module may not be imported, or None if it may."""
         top = module.partition(".")[0]
         if self.project.claims(module):
             if self.project.owns(module):
-                return ""
-            return f"imports {module!r}, which has no Python source in this project"
+                return None
+            return "no-source", f"imports {module!r}, which has no Python source in this project"
         if top in ("cudabuild", "numpy", "__future__") or top in self.allowed or module in self.allowed:
-            return ""
+            return None
         if top in DENIED_MODULES:
-            return f"imports {module!r}, which talks to the outside: its results may differ where the kernel runs"
+            text = f"imports {module!r}, which talks to the outside: its results may differ where the kernel runs"
+            return "outside", text
         if top in sys.stdlib_module_names:
-            return ""
-        return (
-            f"imports {module!r}, which need not be there when a wheel is built: take the value from a module of this "
-            "project, or name it in allow-imports of [tool.cudabuild] and in [build-system] requires"
-        )
+            return None
+        return "import", f"imports {module!r}, which need not be there when a wheel is built"
 
 
 def _leaves_of(steps: Sequence[Step]) -> list[Leaf]:

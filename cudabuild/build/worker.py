@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from cudabuild.build.discover import Kernel, find_candidates, load_kernels
+from cudabuild.build.discover import Kernel, find_candidates, leave, load_kernels
 from cudabuild.build.project import ModuleFile, Project
 from cudabuild.build.sandbox import Failure, Sandbox
 from cudabuild.build.settings import BuildSettings
@@ -27,6 +27,7 @@ from cudabuild.cache.store import Cache
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import CompilationError, CudabuildError, Diagnostic, Location, ToolError
 from cudabuild.image.image import KernelImage
+from cudabuild.image.left import LeftToJit
 from cudabuild.target import TARGETS, Target
 from cudabuild.types.signature import Signature, format_signature
 
@@ -49,7 +50,7 @@ class FoundKernel:
     file: str
     line: int
     signatures: tuple[str, ...] = ()
-    left: str | None = None
+    left: LeftToJit | None = None
     error: str = ""
 
 
@@ -99,14 +100,18 @@ class Session:
     def discover(self, sandbox: Sandbox) -> Discovery:
         """Finds the kernels; ``sandbox`` stays open while they are compiled."""
         candidates, unreadable = find_candidates(sandbox.slicer)
-        chosen = [candidate for candidate in candidates if self.settings.includes(candidate.module)]
+        chosen = [
+            candidate
+            for candidate in candidates
+            if self.settings.includes(candidate.module) and candidate.dialect == "cudabuild"
+        ]
         kernels = load_kernels(sandbox.slicer, chosen, sandbox)
         return Discovery(tuple(self._describe(kernel) for kernel in kernels), tuple(unreadable))
 
     def _describe(self, kernel: Kernel) -> FoundKernel:
         place = (kernel.module, kernel.qualname, kernel.file, kernel.line)
-        if kernel.failure is not None or kernel.definition is None:
-            return FoundKernel(*place, left=str(kernel.failure))
+        if kernel.left is not None or kernel.definition is None:
+            return FoundKernel(*place, left=kernel.left)
         try:
             signatures = kernel.definition.signatures
         except CudabuildError as error:
@@ -114,7 +119,7 @@ class Session:
             where = f"{kernel.file}:{line}: {kernel.qualname}"
             return FoundKernel(*place, error=f"{where}: {error}")
         if not signatures:
-            return FoundKernel(*place, left=f"{kernel.file}:{kernel.line}: it declares no signature")
+            return FoundKernel(*place, left=leave(self.project, kernel, "no-signature", "it declares no signature"))
         self._kernels[kernel.module, kernel.qualname] = kernel
         texts = tuple(map(format_signature, signatures))
         for text, signature in zip(texts, signatures, strict=True):

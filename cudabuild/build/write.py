@@ -14,6 +14,7 @@ from cudabuild.build.project import Project
 from cudabuild.image.archive import write_archive
 from cudabuild.image.image import KernelImage
 from cudabuild.image.index import INDEX_NAME, build_index, write_index
+from cudabuild.image.left import LeftToJit
 
 __all__ = ["Written", "write_packages"]
 
@@ -39,14 +40,12 @@ def write_packages(
         OSError: a file cannot be written.
     """
     images: dict[Artefacts, list[KernelImage]] = defaultdict(list)
-    left: dict[Artefacts, list[dict[str, object]]] = defaultdict(list)
+    left: dict[Artefacts, list[LeftToJit]] = defaultdict(list)
     for image in result.images:
         images[find_artefacts(project, image.module)].append(image)
     for kernel in result.kernels:
         if kernel.left:
-            left[find_artefacts(project, kernel.module)].append(
-                {"module": kernel.module, "qualname": kernel.qualname, "reason": kernel.left, "line": kernel.line}
-            )
+            left[find_artefacts(project, kernel.module)].append(kernel.left)
     wanted = set(images) | set(left)
     for module in project.files:
         artefacts = find_artefacts(project, module)
@@ -60,9 +59,7 @@ def write_packages(
     return written
 
 
-def _write_package(
-    folder: str, owner: str, images: list[KernelImage], left: Iterable[dict[str, object]], in_tree: bool
-) -> int:
+def _write_package(folder: str, owner: str, images: list[KernelImage], left: Iterable[LeftToJit], in_tree: bool) -> int:
     by_target: dict[str, list[KernelImage]] = defaultdict(list)
     for image in images:
         by_target[image.target].append(image)

@@ -11,6 +11,7 @@ import os
 
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.image import LAUNCH_ABI
+from cudabuild.image.left import KINDS
 from cudabuild.target import find_target, minimum_driver
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cudabuild.image.image import KernelImage
+    from cudabuild.image.left import LeftToJit
 
 __all__ = ["INDEX_NAME", "SCHEMA", "build_index", "check_index", "format_index", "read_index", "write_index"]
 
@@ -86,13 +88,28 @@ SCHEMA: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": ["module", "qualname", "reason"],
+                "required": [
+                    "module",
+                    "qualname",
+                    "kind",
+                    "file",
+                    "line",
+                    "statement",
+                    "name",
+                    "reason",
+                    "remedies",
+                ],
                 "additionalProperties": False,
                 "properties": {
                     "module": {"type": "string"},
                     "qualname": {"type": "string"},
-                    "reason": {"type": "string"},
+                    "kind": {"enum": sorted(KINDS)},
+                    "file": {"type": "string"},
                     "line": {"type": "integer"},
+                    "statement": {"type": "string"},
+                    "name": {"type": "string"},
+                    "reason": {"type": "string"},
+                    "remedies": {"type": "array", "items": {"type": "string"}},
                 },
             },
         },
@@ -104,7 +121,7 @@ def build_index(
     package: str,
     images: Iterable[KernelImage],
     sizes: Mapping[str, int],
-    left_to_jit: Iterable[Mapping[str, Any]] = (),
+    left_to_jit: Iterable[LeftToJit] = (),
 ) -> dict[str, Any]:
     """The index of a package's archives.
 
@@ -112,7 +129,7 @@ def build_index(
         package: the package's dotted name.
         images: the images of all its archives.
         sizes: target -> size of its archive in bytes.
-        left_to_jit: ``module``, ``qualname``, ``reason`` and perhaps ``line`` of every kernel without images.
+        left_to_jit: every kernel without images.
     """
     kernels: dict[tuple[str, str, str, str, str], dict[str, Any]] = {}
     targets: dict[str, dict[str, Any]] = {}
@@ -148,7 +165,7 @@ def build_index(
         "launch_abi": LAUNCH_ABI,
         "targets": targets,
         "kernels": [kernels[key] for key in sorted(kernels)],
-        "left_to_jit": sorted(map(dict, left_to_jit), key=lambda entry: (entry["module"], entry["qualname"])),
+        "left_to_jit": [left.as_entry() for left in sorted(left_to_jit, key=lambda left: (left.module, left.qualname))],
     }
     check_index(index)
     return index

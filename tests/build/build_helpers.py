@@ -53,8 +53,8 @@ class Found:
             for kernel in load_kernels(slicer, candidates, sandbox):
                 name = f"{kernel.module}:{kernel.qualname}"
                 self.kernels[name] = kernel
-                if kernel.definition is None or kernel.failure is not None:
-                    self.reasons[name] = str(kernel.failure)
+                if kernel.definition is None or kernel.left is not None:
+                    self.reasons[name] = str(kernel.left)
                     continue
                 signatures = kernel.definition.signatures
                 fingerprint = compute_fingerprint(kernel.definition, signatures[0] if signatures else ())

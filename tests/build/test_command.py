@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from build_helpers import Setuptools, list_images
 
+from cudabuild.image.left import find_left
+
 KERNEL = """\
 import cudabuild as cb
 import not_installed_anywhere
@@ -184,7 +186,11 @@ def test_left_to_jit_is_told_and_strict_makes_it_an_error(tiny: Path, tmp_path: 
     output = setuptools.python("-m", "cudabuild", "build", "--out", str(tmp_path / "out"), cwd=tiny)
     assert f"left to JIT: tiny.kernels:no_signature: {reason}" in output
     index = json.loads((tmp_path / "out" / "tiny" / "_cudabuild" / "index.json").read_text(encoding="utf-8"))
-    assert index["left_to_jit"] == [{"module": "tiny.kernels", "qualname": "no_signature", "reason": reason, "line": 9}]
+    (left,) = find_left(index)
+    assert (left.module, left.qualname, left.kind, left.statement) == (
+        "tiny.kernels", "no_signature", "no-signature", "def no_signature(x):",
+    )  # fmt: skip
+    assert str(left) == reason
     done = setuptools.attempt("-m", "cudabuild", "build", "--strict", cwd=tiny)
     assert done.returncode == 1
     assert f"error: 1 kernel error; nothing was written\n\n{reason} (strict)" in done.stderr

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from build_helpers import CHECKOUT, Setuptools, copy_project, list_images
 
+from cudabuild.image.left import find_left
+
 #: What the flat fixture imports at run time, and no build environment has.
 RUNTIME_ONLY = "EXTRA = 7\n"
 
@@ -139,12 +141,15 @@ def test_every_kernel_is_correct_on_the_cpu_device(built: Built, stand_ins: Path
 
 def test_index_says_what_was_left_and_why(built: Built) -> None:
     index = json.loads((built.site / built.name / "_cudabuild" / "index.json").read_text(encoding="utf-8"))
-    left = {entry["qualname"]: entry["reason"] for entry in index["left_to_jit"]}
+    left = {entry.qualname: entry for entry in find_left(index)}
     if built.name == "cudabuild_sample":
         assert left == {}
         return
     assert set(left) == {"without_signature", "needs_what_is_missing", "make_at_run_time.<locals>.inner"}
-    assert left["needs_what_is_missing"].startswith("flatkernels/kernels.py:8: imports 'runtime_only'")
+    missing = left["needs_what_is_missing"]
+    assert (missing.file, missing.line, missing.kind) == ("flatkernels/kernels.py", 8, "import")
+    assert missing.reason.startswith("imports 'runtime_only'")
+    assert any("'runtime_only' in allow-imports" in remedy for remedy in missing.remedies)
     values = {kernel["qualname"]: kernel["free_values"] for kernel in index["kernels"]}
     numbers = {name: values["scale_and_clamp"][name] for name in ("BIAS", "SCALE", "clamp")}
     assert numbers == {"BIAS": "20", "SCALE": "6", "clamp": "function clamp"}

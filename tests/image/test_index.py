@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from image_making import make_image
 
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.index import build_index, check_index, format_index, read_index, write_index
+from cudabuild.image.left import KINDS, LeftToJit, find_left
 
 IMAGES = [
     make_image(name, target=target, index_width=width, options={"launch_bounds": (128, 2)})
@@ -20,7 +22,9 @@ IMAGES = [
     for target in ("sm_90", "sm_80", "compute_75")
     for width in (64, 32)
 ]
-LEFT = [{"module": "package.module", "qualname": "late", "reason": "no signature", "line": 12}]
+LEFT = [
+    LeftToJit("package.module", "late", "no-signature", "package/module.py", 12, "def late(x):", "", "none", ["do"])
+]
 
 
 def index() -> dict[str, Any]:
@@ -45,7 +49,9 @@ def test_what_a_person_asks() -> None:
     assert [(image["target"], image["index_width"]) for image in kernel["images"]] == [
         ("sm_80", 32), ("sm_80", 64), ("sm_90", 32), ("sm_90", 64), ("compute_75", 32), ("compute_75", 64),
     ]  # fmt: skip
-    assert found["left_to_jit"] == LEFT
+    assert find_left(found) == LEFT
+    assert find_left(found, "package.module", "late") == LEFT
+    assert find_left(found, "package.module", "a") == []
 
 
 def test_the_same_images_give_the_same_text() -> None:
@@ -72,7 +78,7 @@ def test_files_round_trip(tmp_path: Path) -> None:
             "index.kernels[0].images[1].index_width is 16, expected one of",
         ),
         (["kernels", 0, "free_values", "N"], 4, "index.kernels[0].free_values.N is a int, expected string"),
-        (["left_to_jit", 0], {"module": "m"}, "index.left_to_jit[0] lacks qualname, reason"),
+        (["left_to_jit", 0], {"module": "m"}, "index.left_to_jit[0] lacks qualname, kind, file, line"),
         (["targets", "sm_80", "toolchain"], [], "index.targets.sm_80.toolchain is a list, expected object"),
     ],
 )
@@ -93,3 +99,14 @@ def test_damaged_files_are_one_error(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(ImageFormatError, match="no index of this version"):
         read_index(path)
+
+
+def test_why_a_kernel_was_left_to_jit_for_people() -> None:
+    left = LeftToJit("p.m", "k", "import", "p/m.py", 3, "import x", "T", "imports 'x'", ["do this", "or that"])
+    assert str(left) == "p/m.py:3: imports 'x' (needed for T)"
+    assert left.explain() == (
+        "p.m:k\n  reason:   p/m.py:3: imports 'x'\n  found:    import x\n  needed:   for T\n"
+        "  do:       do this\n  or:       or that"
+    )
+    assert LeftToJit.from_entry(left.as_entry()) == left == pickle.loads(pickle.dumps(left))
+    assert all(remedies and all(remedies) for remedies in KINDS.values())
