@@ -271,8 +271,13 @@ class Expressions:
         if mixed and self.chance(25):  # a Python number on one way takes the type of the other
             place = self.choose((0, 2))
             parts[place] = cast(self.expr("int", depth), kind)
+            parts[1] = self.late_condition(depth)
             return Expr(kind, "({} if {} else {})", "({} if {} else {})", parts, "ternary!")
         return Expr(kind, "({} if {} else {})", "({} if {} else {})", parts, "ternary")
+
+    def late_condition(self, depth: int) -> Expr:
+        """A condition that no compiler knows: of a known one, the way that is not taken has no say in the type."""
+        return Expr("bool", "(cuda.threadIdx.x >= 0 and {})", "{}", [self.expr("bool", depth)], "value-of-logic")
 
     def either(self, kind: str, depth: int) -> Expr:
         """``a and b``, one of the two; or the smallest of three."""

@@ -155,7 +155,7 @@ class PlainStatements:
         if make.chance(50):
             values.reverse()
         text = f"if {{}}:\n    {name} = {{}}\nelse:\n    {name} = {{}}"
-        clause = Clause(text, text, [make.expr("bool", 2), *values])
+        clause = Clause(text, text, [make.late_condition(2), *values])
         make.scope.variables[name] = kind
         return [Statement("joined", [clause], python_differs=True)]
 
