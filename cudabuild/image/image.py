@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from cudabuild.definition import KernelDefinition, Options
     from cudabuild.fingerprint import Check, Fingerprint
+    from cudabuild.image.left import LeftToJit
     from cudabuild.types import Signature
 
     class ImageProvider(Protocol):
@@ -158,9 +159,10 @@ class ImageRequest:
 
     ``index_width`` 32 may be answered by a 64-bit image (it serves any launch), never the other way round.
     ``notes`` collects, provider by provider, why each had nothing: it becomes the log line or the final error.
+    ``left`` says why the build of the kernel's package made no image of it, where that is known and was looked up.
     """
 
-    __slots__ = ("_fingerprint", "definition", "device", "index_width", "notes", "options", "signature")
+    __slots__ = ("_fingerprint", "definition", "device", "index_width", "left", "notes", "options", "signature")
 
     def __init__(
         self,
@@ -176,6 +178,7 @@ class ImageRequest:
         self.index_width = index_width
         self.options: Options = definition.options
         self.notes: list[str] = []
+        self.left: LeftToJit | None = None
         self._fingerprint: Callable[[], bytes] | bytes = fingerprint
 
     @property

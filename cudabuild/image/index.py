@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from cudabuild.image.image import KernelImage
     from cudabuild.image.left import LeftToJit
 
-__all__ = ["INDEX_NAME", "SCHEMA", "build_index", "check_index", "format_index", "read_index", "write_index"]
+__all__ = [
+    "INDEX_NAME", "SCHEMA", "build_index", "check_index", "format_index", "parse_index", "read_index", "write_index",
+]  # fmt: skip
 
 INDEX_NAME = "index.json"
 
@@ -231,12 +233,20 @@ def read_index(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = os.fspath(path)
     with open(path, "rb") as stream:
-        data = stream.read()
+        return parse_index(stream.read(), path)
+
+
+def parse_index(data: bytes, where: str) -> dict[str, Any]:
+    """The contents of an index file that was read from ``where``, checked against the schema.
+
+    Raises:
+        ImageFormatError: it is no index of this schema.
+    """
     try:
         index: dict[str, Any] = json.loads(data)
         check_index(index)
     except (ValueError, RecursionError, ImageFormatError) as error:
-        raise ImageFormatError(f"{path}: no index of this version: {error}") from None
+        raise ImageFormatError(f"{where}: no index of this version: {error}") from None
     return index
 
 

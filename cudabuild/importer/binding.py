@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from cudabuild.definition import Options
     from cudabuild.image.image import ImageRequest, KernelImage
+    from cudabuild.image.left import LeftToJit
     from cudabuild.target import Target
 
-__all__ = ["ArchiveFolder", "ShippedProvider", "find_archive_folders", "find_recorded_options"]
+__all__ = ["ArchiveFolder", "ShippedProvider", "find_archive_folders", "find_left_to_jit", "find_recorded_options"]
 
 _ENDING = ".cuar"
 
@@ -163,6 +164,41 @@ def _script_name(file: str) -> str:
     return ".".join(reversed(parts))
 
 
+#: Folder -> what its index says was left to JIT; read once per process, where a kernel is about to be compiled anyway.
+_left: dict[str, list[LeftToJit]] = {}
+
+
+def find_left_to_jit(function: FunctionType, qualname: str) -> LeftToJit | None:
+    """Why the build of a function's package made no image of it, or None. Reads and parses the package's index."""
+    scope = function.__globals__
+    spec = scope.get("__spec__")
+    module = str(getattr(spec, "name", None) or function.__module__ or "")
+    loader = getattr(spec, "loader", None) or scope.get("__loader__")
+    for path in _candidates(function):
+        if path not in _left:
+            _left[path] = _read_left(path, loader)
+        for left in _left[path]:
+            if left.module == module and left.qualname == qualname:
+                return left
+    return None
+
+
+def _read_left(path: str, loader: Any) -> list[LeftToJit]:
+    from cudabuild.image.index import INDEX_NAME, parse_index
+    from cudabuild.image.left import find_left
+
+    file = os.path.join(path, INDEX_NAME)
+    try:
+        if os.path.isdir(path) or not hasattr(loader, "get_data"):
+            with open(file, "rb") as stream:
+                data = stream.read()
+        else:
+            data = loader.get_data(file)
+        return find_left(parse_index(data, file))
+    except (OSError, ValueError, ImageFormatError):  # it would only have explained: that there is no image is told
+        return []
+
+
 def find_recorded_options(request: ImageRequest) -> Options:
     """The options to compile with: the decorator's, and for the rest those that the package was built with."""
     options = request.options
@@ -202,6 +238,10 @@ class ShippedProvider:
             notes.append(f"{package} ships no images")
         request.notes += [f"{self.name}: {note}" for note in dict.fromkeys(notes)]
         return None
+
+    def find_left(self, request: ImageRequest) -> LeftToJit | None:
+        """Why the build of the kernel's package made no image of it, or None: reads a file, for messages only."""
+        return find_left_to_jit(request.definition.function, request.definition.qualname)
 
     def _find_in(
         self, folder: ArchiveFolder, matcher: Matcher, request: ImageRequest, notes: list[str]

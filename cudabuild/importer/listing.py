@@ -8,6 +8,8 @@ import os
 
 from cudabuild.errors import CudabuildError
 from cudabuild.image.archive import Archive
+from cudabuild.image.index import INDEX_NAME, read_index
+from cudabuild.image.left import find_left
 from cudabuild.importer.finder import FOLDER
 from cudabuild.target import find_target, sort_targets
 
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cudabuild.image.archive import Record
+    from cudabuild.image.left import LeftToJit
 
-__all__ = ["find_archives", "format_details", "format_table"]
+__all__ = ["find_archives", "find_left_kernels", "format_details", "format_left", "format_table"]
 
 
 def find_archives(what: str) -> list[Archive]:
@@ -63,6 +66,34 @@ def _folders(what: str) -> Iterator[str]:
             yield os.path.join(location, *rest[:-1], f"{FOLDER}_{rest[-1]}")
     if spec.origin is not None:
         yield os.path.join(os.path.dirname(spec.origin), f"{FOLDER}_{head}")
+
+
+def find_left_kernels(what: str) -> list[LeftToJit]:
+    """What the build of a package left to JIT, as its index says; empty where there is no index.
+
+    Args:
+        what: as for :func:`find_archives`.
+
+    Raises:
+        ImageFormatError: the index cannot be read.
+    """
+    folders = [os.path.dirname(what)] if os.path.isfile(what) else _folders(what)
+    for folder in folders:
+        path = os.path.join(folder, INDEX_NAME)
+        if os.path.isfile(path):
+            return find_left(read_index(path))
+    return []
+
+
+def format_left(left: Sequence[LeftToJit], kernel: str = "") -> str:
+    """Why each kernel is compiled at run time, a block for each; "" if there is none.
+
+    Args:
+        left: what :func:`find_left_kernels` found.
+        kernel: only kernels whose name holds this text.
+    """
+    chosen = [one for one in left if kernel in f"{one.module}.{one.qualname}"]
+    return "\n\n".join(f"left to JIT: {one.explain()}" for one in chosen)
 
 
 def format_table(archives: Sequence[Archive]) -> str:

@@ -60,13 +60,24 @@ def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_co
             why = "CUDABUILD_JIT=never" if never else "compilation is disabled for this kernel"
             request.notes.append(f"{provider.name}: not asked ({why})")
         else:
+            if provider.name == "compiled" and config.get("log") != "off":
+                _look_up_left(providers, request)
             image = provider.find(request)
             if image is not None and image.launch_abi == LAUNCH_ABI:
                 return image
             if image is not None:
                 found = f"{image.source} has launch ABI {image.launch_abi}"
                 request.notes.append(f"{provider.name}: {found}, this version knows {LAUNCH_ABI}")
+    _look_up_left(providers, request)
     raise NoImageError(_no_image(request, may_compile))
+
+
+def _look_up_left(providers: Sequence[ImageProvider], request: ImageRequest) -> None:
+    """Finds out why the kernel's build made no image of it. Reads a file: only before compiling or failing."""
+    for provider in providers:
+        find_left = getattr(provider, "find_left", None)
+        if request.left is None and find_left is not None:
+            request.left = find_left(request)
 
 
 def _no_image(request: ImageRequest, may_compile: bool) -> str:
@@ -79,11 +90,21 @@ def _no_image(request: ImageRequest, may_compile: bool) -> str:
         f"  kernel:   {definition.qualname}({format_signature(request.signature)}), {request.index_width}-bit indices",
         f"  device:   {describe_device(device)}",
         *(f"  {note}" for note in request.notes),
+    ]
+    left = request.left
+    if left is not None:
+        lines.append(f"  its build left it to JIT: {left}")
+        if left.statement:
+            lines.append(f"            {left.statement}")
+    lines += [
         "  do:       one of",
         f"            {_way_to_compile(may_compile)}, to compile on first use",
-        f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]',
+        *([f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]'] if left is None else ()),
         "            set CUDABUILD_DEVICE=cpu, to run on the CPU device",
     ]
+    if left is not None and left.remedies:
+        lines.append(f"            have it built into {package}, by one of")
+        lines += [f"              {remedy}" for remedy in left.remedies]
     return "\n".join(lines)
 
 
@@ -325,7 +346,8 @@ class GpuLauncher:
             self._bound.setdefault((ordinal, 64), bound)
         self.source = image.source
         elapsed = (perf_counter() - start) * 1e3
-        why = f"; {'; '.join(request.notes)}" if image.origin == "compiled" and request.notes else ""
+        reasons = [*request.notes, *([f"left to JIT: {request.left}"] if request.left is not None else [])]
+        why = f"; {'; '.join(reasons)}" if image.origin == "compiled" and reasons else ""
         config.log(
             "info",
             f"{self.definition.qualname}({format_signature(self.signature)}): {image.source}, "

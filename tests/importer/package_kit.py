@@ -58,6 +58,7 @@ folder, archs, *names = sys.argv[1:]
 from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.image.archive import write_archive
 from cudabuild.image.image import KernelImage
+from cudabuild.image.index import INDEX_NAME, build_index, write_index
 from cudabuild.runtime.dispatcher import Dispatcher
 from cudabuild.types import format_signature
 
@@ -79,8 +80,8 @@ for name in names:
 os.makedirs(folder, exist_ok=True)
 for target, group in images.items():
     write_archive(os.path.join(folder, target + ".cuar"), group, target)
-with open(os.path.join(folder, "index.json"), "w") as stream:
-    stream.write("{}")
+every = [image for group in images.values() for image in group]
+write_index(os.path.join(folder, INDEX_NAME), build_index(names[0], every, {}))
 """
 
 

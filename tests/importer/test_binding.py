@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from package_kit import KERNEL, START, build_archives, run, write_files
 
+from cudabuild.image.index import build_index, write_index
+from cudabuild.image.left import LeftToJit
+
 SHIPPED = "shipped cubin sm_90"
 
 #: Another kernel, of another meaning: one that differs in its name only would be found by its fingerprint.
@@ -276,3 +279,34 @@ class TestChoice:
                 print(options["fastmath"], options["opt"])
         """
         assert run(code, root).split("\n") == ["True 2", "False 2"]
+
+    @pytest.mark.parametrize("zipped", [False, True])
+    def test_what_the_build_left_to_jit_is_told(self, root: Path, zipped: bool) -> None:
+        left = LeftToJit(
+            "pkg", "scale", "import", "pkg/__init__.py", 4, "import x", "SCALE", "imports 'x'", ["do this"]
+        )
+        (root / "pkg" / "_cudabuild").mkdir()
+        write_index(root / "pkg" / "_cudabuild" / "index.json", build_index("pkg", [], {}, [left]))
+        path = root
+        if zipped:
+            path = root / "all.zip"
+            with zipfile.ZipFile(path, "w") as archive:
+                for file in sorted((root / "pkg").rglob("*.*")):
+                    archive.write(file, file.relative_to(root))
+        code = """
+            import pkg
+            from cudabuild.errors import NoImageError
+            use_gpu()
+            assert "cudabuild.image.index" not in sys.modules
+            try:
+                pkg.scale[1, 32](4, Array())
+            except NoImageError as error:
+                print(error)
+        """
+        assert "its build left it to JIT: pkg/__init__.py:4: imports 'x' (needed for SCALE)" in run(code, path)
+
+    def test_a_damaged_index_only_leaves_the_reason_out(self, root: Path) -> None:
+        (root / "pkg" / "_cudabuild").mkdir()
+        (root / "pkg" / "_cudabuild" / "index.json").write_bytes(b"\xff{")
+        found = run("import pkg; print(*source(pkg.scale))", root)
+        assert found == "shipped: pkg ships no images ptx: pkg ships no images"

@@ -14,6 +14,7 @@ from runtime_kit import SAXPY, DeviceArray, Host, floats, saxpy_body
 
 from cudabuild.errors import DriverError, LaunchError, NoImageError
 from cudabuild.image.image import LAUNCH_ABI, DeviceInfo, ImageRequest, KernelImage
+from cudabuild.image.left import LeftToJit
 from cudabuild.runtime.launch import find_image
 from cudabuild.runtime.module import unload_dead
 
@@ -370,6 +371,35 @@ class TestProviders:
             '            rebuild m with "90" in archs of [tool.cudabuild]\n'
             "            set CUDABUILD_DEVICE=cpu, to run on the CPU device"
         )
+
+    def test_what_its_build_left_to_jit_is_told(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        definition = host.kernel("int32", "n").definition
+        left = LeftToJit("m", "kernel", "import", "m.py", 3, "import x", "T", "imports 'x'", ["take it from here"])
+        asked = []
+
+        class Shipped(Provider):
+            def find_left(self, request: ImageRequest) -> LeftToJit:
+                asked.append(request)
+                return left
+
+        providers = [Shipped("shipped", None), Provider("compiled", make_image("compiled"))]
+
+        def ask(*chosen: Provider) -> ImageRequest:
+            request = ImageRequest(definition, definition.signatures[0], DeviceInfo((9, 0), 13000), 32, lambda: b"")
+            find_image(chosen, request)
+            return request
+
+        assert ask(*providers).left is None  # nobody would see it: no file is read
+        assert asked == []
+        monkeypatch.setenv("CUDABUILD_LOG", "info")
+        assert ask(*providers).left is left
+        monkeypatch.delenv("CUDABUILD_LOG")
+        with pytest.raises(NoImageError) as caught:
+            ask(providers[0])
+        told = "\n  its build left it to JIT: m.py:3: imports 'x' (needed for T)\n            import x\n"
+        assert told in str(caught.value)
+        assert str(caught.value).endswith("have it built into m, by one of\n              take it from here")
+        assert "in archs of [tool.cudabuild]" not in str(caught.value)
 
     def test_disable_compile(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         host.name = "compiled"
