@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArgumentError",
     "BoundsError",
+    "BuildError",
     "CheckError",
     "CompilationError",
     "ConfigurationError",
@@ -204,6 +205,10 @@ class ToolError(CudabuildError):
 
 class SettingError(CudabuildError, ValueError):
     """A setting with an unknown key or a bad value: says where it stands and what it may be."""
+
+
+class BuildError(CudabuildError):
+    """Kernels of a project are wrong: the text says all that is, and where."""
 
 
 class WheelError(CudabuildError):
