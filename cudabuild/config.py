@@ -11,164 +11,15 @@ import os
 import sys
 
 from cudabuild.errors import SettingError, nearest_name
+from cudabuild.setting import Setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["SETTINGS", "Setting", "check_table", "environment", "get", "get_setting", "log", "warn"]
+__all__ = ["SETTINGS", "Setting", "check_table", "environment", "find_setting", "get", "get_setting", "log", "warn"]
 
-
-class Setting:
-    """One setting.
-
-    Attributes:
-        name: what ``get`` takes.
-        kind: ``choice``, ``text``, ``path``, ``paths``, ``words``, ``flag``, ``count`` or ``size`` (bytes).
-        default: the value where nothing is set.
-        choices: the legal values of a ``choice``, or the legal words of ``words``; any by default.
-        variable: the environment variable, or "" for none.
-        key: the key in ``[tool.cudabuild]``, or "" for none.
-        doc: one sentence.
-    """
-
-    __slots__ = ("choices", "default", "doc", "key", "kind", "name", "variable")
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        default: Any,
-        doc: str,
-        *,
-        choices: tuple[str, ...] = (),
-        variable: str = "",
-        key: str = "",
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.default = default
-        self.choices = choices
-        self.variable = variable
-        self.key = key
-        self.doc = doc
-
-    @property
-    def accepts(self) -> str:
-        """What the setting accepts, for messages."""
-        if self.kind == "choice":
-            return " or ".join(map(repr, self.choices))
-        if self.kind == "words" and self.choices:
-            return f"any of {', '.join(self.choices)}, separated by ';', ',' or spaces"
-        return {
-            "flag": "true or false",
-            "count": "a whole number above 0",
-            "size": "a number of bytes, such as 1073741824 or '1GiB'",
-            "words": "a list of names, or one text with names separated by ';', ',' or spaces",
-            "paths": f"folders separated by {os.pathsep!r}",
-            "path": "a folder",
-        }.get(self.kind, "a text")
-
-    def check(self, value: Any, where: str) -> Any:
-        """``value`` (a text from the environment, or any TOML value) as this setting's type.
-
-        Args:
-            value: what was written.
-            where: where it stands, for the message.
-
-        Raises:
-            SettingError: not a legal value; says where it stands and what it may be.
-        """
-        converted = _CONVERTERS[self.kind](self, value)
-        if converted is None:
-            lines = [
-                f"bad value of {where}",
-                f"  found:    {value!r}",
-                f"  expected: {self.accepts}",
-            ]
-            near = None
-            if isinstance(value, str):
-                words = [value] if self.kind == "choice" else _split(value)
-                near = nearest_name(next((word for word in words if word not in self.choices), ""), self.choices)
-            if near:
-                lines.append(f"  do:       did you mean {near!r}?")
-            raise SettingError("\n".join(lines))
-        return converted
-
-
-def _choice(setting: Setting, value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)  # index = 64
-    if isinstance(value, str) and value.strip().lower() in setting.choices:
-        return value.strip().lower()
-    return None
-
-
-def _text(setting: Setting, value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else None
-
-
-def _paths(setting: Setting, value: Any) -> Any:
-    if isinstance(value, str):
-        value = value.split(os.pathsep)
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return [part for part in value if part]
-    return None
-
-
-def _words(setting: Setting, value: Any) -> Any:
-    parts = [value] if isinstance(value, str | int) else value
-    if not isinstance(parts, list) or any(isinstance(part, bool) or not isinstance(part, str | int) for part in parts):
-        return None
-    # A bare number is an architecture written without quotes: archs = [80, 90].
-    words = [word for part in parts for word in _split(str(part))]
-    if setting.choices:
-        words = [word.lower() for word in words]
-    return words if not setting.choices or set(words) <= set(setting.choices) else None
-
-
-def _split(text: str) -> list[str]:
-    return text.replace(";", " ").replace(",", " ").split()
-
-
-_FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-
-
-def _flag(setting: Setting, value: Any) -> Any:
-    return value if isinstance(value, bool) else _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
-
-
-def _count(setting: Setting, value: Any) -> Any:
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-
-
-def _size(setting: Setting, value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value if value >= 0 else None
-    if not isinstance(value, str):
-        return None
-    text = value.strip().lower()
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = _UNITS.get(text[len(digits) :].strip())
-    return int(digits) * unit if digits.isascii() and digits.isdigit() and unit else None
-
-
-_CONVERTERS = {
-    "choice": _choice,
-    "text": _text,
-    "path": _text,
-    "paths": _paths,
-    "words": _words,
-    "flag": _flag,
-    "count": _count,
-    "size": _size,
-}
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -220,6 +71,13 @@ SETTINGS: tuple[Setting, ...] = (
         variable="CUDABUILD_EARLY_ERRORS",
     ),
     Setting(
+        "archives",
+        "paths",
+        (),
+        "Folders with archives of packages that ship none themselves, laid out as 'cudabuild warm --out' writes them.",
+        variable="CUDABUILD_ARCHIVES",
+    ),
+    Setting(
         "low_occupancy_warnings",
         "flag",
         True,
@@ -240,6 +98,13 @@ SETTINGS: tuple[Setting, ...] = (
         "What is told on standard error: 'info' says once per kernel where its image came from and how long it took.",
         choices=("off", "info", "debug"),
         variable="CUDABUILD_LOG",
+    ),
+    Setting(
+        "record",
+        "path",
+        "",
+        "A signature file that every launched kernel is written into, with its argument types; see 'cudabuild record'.",
+        variable="CUDABUILD_RECORD",
     ),
     Setting(
         "cache_dir",
@@ -269,11 +134,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Read-only caches that are looked into after the user's own.",
         variable="CUDABUILD_SITE_CACHE",
     ),
+    # What a build reads; a build's settings come from [tool.cudabuild], -C and the command line as well.
     Setting(
         "archs",
         "words",
         (),
-        "The targets to build for, such as '80 90a 120+PTX', 'native', 'all' or 'all-major'.",
+        "The targets to build for, such as '80 90a 120+PTX', 'native', 'all' or 'all-major'; by default every "
+        "generation from Turing (75) on.",
         variable="CUDABUILD_ARCHS",
         key="archs",
     ),
@@ -282,7 +149,18 @@ SETTINGS: tuple[Setting, ...] = (
         "words",
         ("lowest",),
         "PTX to build besides: 'lowest' or 'newest' of the targets, 'none', or a list of architectures.",
+        variable="CUDABUILD_PTX",
         key="ptx",
+    ),
+    Setting(
+        "arch_variables",
+        "words",
+        (),
+        "Variables of other tools to take the targets from where CUDABUILD_ARCHS is not set, each with its own tool's "
+        "meaning; the first that is set counts.",
+        choices=("CUDAARCHS", "TORCH_CUDA_ARCH_LIST"),
+        variable="CUDABUILD_ARCH_VARIABLES",
+        key="arch-variables",
     ),
     Setting(
         "index",
@@ -290,36 +168,166 @@ SETTINGS: tuple[Setting, ...] = (
         "both",
         "The index widths to build: a 32-bit image serves launches whose sizes all stay below 2^31, a 64-bit one any.",
         choices=("both", "32", "64"),
+        variable="CUDABUILD_INDEX",
         key="index",
+    ),
+    Setting(
+        "nvjitlink",
+        "choice",
+        "auto",
+        "The major version of nvJitLink that links; 'auto' takes 12 for what it can make, for older drivers' sake, and "
+        "13 for the rest.",
+        choices=("auto", "12", "13"),
+        variable="CUDABUILD_NVJITLINK",
+        key="nvjitlink",
     ),
     Setting(
         "packages",
         "words",
         (),
         "The packages and modules to look for kernels in, sub-packages included; all of the distribution by default.",
+        variable="CUDABUILD_PACKAGES",
         key="packages",
     ),
-    Setting("exclude", "words", (), "Modules to leave out, such as 'mypkg.tests' or 'mypkg.*.bench'.", key="exclude"),
+    Setting(
+        "exclude",
+        "words",
+        (),
+        "Modules to leave out, such as 'mypkg.tests' or 'mypkg.*.bench'.",
+        variable="CUDABUILD_EXCLUDE",
+        key="exclude",
+    ),
+    Setting(
+        "discovery",
+        "choice",
+        "slice",
+        "How kernels are found: 'slice' runs only the statements that kernels need; 'import' imports the modules, for "
+        "builds without isolation.",
+        choices=("slice", "import"),
+        variable="CUDABUILD_DISCOVERY",
+        key="discovery",
+    ),
     Setting(
         "allow_imports",
         "words",
         (),
         "Packages that a kernel's constants may come from, besides this project, NumPy and the standard library; "
         "they must be in [build-system] requires too.",
+        variable="CUDABUILD_ALLOW_IMPORTS",
         key="allow-imports",
+    ),
+    Setting(
+        "dialect",
+        "choice",
+        "cudabuild",
+        "With 'numba', the project's own 'from numba import cuda' means cudabuild's.",
+        choices=("cudabuild", "numba"),
+        variable="CUDABUILD_DIALECT",
+        key="dialect",
+    ),
+    Setting(
+        "adopt",
+        "words",
+        (),
+        "Packages whose 'from numba import cuda' means cudabuild's, unchanged; when running as well as when building.",
+        variable="CUDABUILD_ADOPT",
+        key="adopt",
+    ),
+    Setting(
+        "signatures",
+        "signatures",
+        (),
+        "Signatures of kernels that declare none: files that 'cudabuild record' wrote, or a table "
+        '"module:kernel" = "float32[::1], int32" (or a list of such texts).',
+        variable="CUDABUILD_SIGNATURES",
+        key="signatures",
+        per_kernel=True,
     ),
     Setting(
         "strict",
         "flag",
         False,
         "Whether a kernel that cannot be built ahead of time, for want of a signature or otherwise, is an error.",
+        variable="CUDABUILD_STRICT",
         key="strict",
     ),
     Setting(
-        "jobs", "count", None, "How many processes compile; as many as there are processors by default.", key="jobs"
+        "jobs",
+        "count",
+        None,
+        "How many processes compile; as many as there are processors by default.",
+        variable="CUDABUILD_JOBS",
+        key="jobs",
     ),
-    Setting("fastmath", "flag", False, "fastmath for every kernel that does not say otherwise.", key="fastmath"),
-    Setting("lineinfo", "flag", False, "lineinfo for every kernel that does not say otherwise.", key="lineinfo"),
+    Setting(
+        "executor",
+        "text",
+        "",
+        "Where kernels are compiled: processes of this machine by default, or 'dask:ADDRESS' for a Dask cluster.",
+        variable="CUDABUILD_EXECUTOR",
+        key="executor",
+    ),
+    Setting(
+        "fastmath",
+        "flag",
+        False,
+        "fastmath for every kernel that does not say otherwise.",
+        variable="CUDABUILD_FASTMATH",
+        key="fastmath",
+        per_kernel=True,
+    ),
+    Setting(
+        "fma",
+        "flag",
+        True,
+        "fma, contracting a * b + c into one operation, for every kernel that does not say otherwise.",
+        variable="CUDABUILD_FMA",
+        key="fma",
+        per_kernel=True,
+    ),
+    Setting(
+        "debug",
+        "flag",
+        False,
+        "debug, checks of indices, divisors, assert and raise, for every kernel that does not say otherwise.",
+        variable="CUDABUILD_DEBUG",
+        key="debug",
+        per_kernel=True,
+    ),
+    Setting(
+        "lineinfo",
+        "flag",
+        False,
+        "lineinfo, source lines for profilers, for every kernel that does not say otherwise.",
+        variable="CUDABUILD_LINEINFO",
+        key="lineinfo",
+        per_kernel=True,
+    ),
+    Setting(
+        "max_registers",
+        "count",
+        None,
+        "max_registers, the most registers a thread may use, for every kernel that does not say otherwise.",
+        limits=(16, 255),
+        variable="CUDABUILD_MAX_REGISTERS",
+        key="max-registers",
+        per_kernel=True,
+    ),
+    Setting(
+        "kernel",
+        "kernels",
+        {},
+        'Settings of single kernels, as [tool.cudabuild.kernel."module:kernel"]; * stands for any part of a name.',
+        key="kernel",
+    ),
+    Setting(
+        "build_backend",
+        "text",
+        "",
+        "The back-end that builds the rest of the project where [build-system] names cudabuild.build_meta; "
+        "setuptools.build_meta by default.",
+        key="build-backend",
+    ),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -348,30 +356,48 @@ def environment(variable: str) -> str | None:
     return os.environ.get(variable)
 
 
-def check_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def check_table(
+    table: Mapping[str, Any],
+    where: str,
+    place: Callable[[str], str] | None = None,
+    legal: Callable[[Setting], bool] = lambda setting: True,
+) -> dict[str, Any]:
     """The settings written in a TOML table, by name.
 
     Args:
         table: the table, such as ``[tool.cudabuild]``.
         where: the file and the table, for messages.
+        place: ``where`` with the line of a key.
+        legal: which settings may stand in such a table.
 
     Raises:
         SettingError: an unknown key, with the nearest right one, or a bad value.
     """
-    by_key = {setting.key: setting for setting in SETTINGS if setting.key}
+    place = place or (lambda key: where)
     values = {}
     for key, value in table.items():
-        setting = by_key.get(key)
-        if setting is None:
-            near = nearest_name(key, by_key)
-            lines = [
-                f"unknown setting in {where}",
-                f"  found:    {key}",
-                f"  expected: {', '.join(sorted(by_key))}",
-            ]
-            raise SettingError("\n".join(lines + ([f"  do:       did you mean {near!r}?"] if near else [])))
-        values[setting.name] = setting.check(value, f"{key} in {where}")
+        setting = find_setting(key, place(key), legal)
+        values[setting.name] = setting.check(value, f"{key} in {place(key)}")
     return values
+
+
+def find_setting(key: str, where: str, legal: Callable[[Setting], bool] = lambda setting: True) -> Setting:
+    """The build setting with a key of ``[tool.cudabuild]``.
+
+    Args:
+        key: what was written.
+        where: where it stands, for the message.
+        legal: which settings may stand there.
+
+    Raises:
+        SettingError: there is none; names the nearest.
+    """
+    by_key = {setting.key: setting for setting in SETTINGS if setting.key and legal(setting)}
+    if key in by_key:
+        return by_key[key]
+    near = nearest_name(key.replace("_", "-"), by_key)
+    lines = [f"unknown setting in {where}", f"  found:    {key}", f"  expected: {', '.join(sorted(by_key))}"]
+    raise SettingError("\n".join(lines + ([f"  do:       did you mean {near!r}?"] if near else [])))
 
 
 def log(level: str, message: str) -> None:

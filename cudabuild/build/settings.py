@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to build: ``[tool.cudabuild]``, the environment and the command line, and which of them won.
+"""What to build: the command line, config settings, the environment and ``[tool.cudabuild]``, and which of them won.
 
 The settings themselves are declared in :mod:`cudabuild.config`; here they become one frozen value.
 """
@@ -9,14 +9,18 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from cudabuild import config
+from cudabuild.build.archs import FOREIGN_LISTS
 from cudabuild.build.native import find_native_ccs
-from cudabuild.errors import SettingError, TargetError
+from cudabuild.build.toml_lines import find_line
+from cudabuild.definition import Options
+from cudabuild.errors import SettingError, SignatureError, TargetError, nearest_name
 from cudabuild.target import Target, parse_archs
 
 if sys.version_info >= (3, 11):
@@ -24,14 +28,27 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["DEFAULT_ARCHS", "BuildSettings", "config_settings", "load_settings", "read_table"]
+__all__ = [
+    "CONFIG_SETTINGS",
+    "DEFAULT_ARCHS",
+    "OPTION_SETTINGS",
+    "BuildSettings",
+    "format_settings",
+    "load_settings",
+    "read_table",
+]
 
 #: Where nothing is said: desktop and server GPUs from Turing on. Each runs its own major's later minors as well.
 DEFAULT_ARCHS = ("75", "80", "86", "89", "90", "100", "120")
 
-#: What the caller of a hook of ``cudabuild.build_meta`` gave as ``-C cudabuild.KEY=VALUE``: KEY -> a text, or a list of
-#: texts where it was given several times. None outside of such a hook.
-config_settings: ContextVar[Mapping[str, Any] | None] = ContextVar("config_settings", default=None)
+#: The settings that are compile options of every kernel whose decorator does not say otherwise.
+OPTION_SETTINGS = ("debug", "fastmath", "fma", "lineinfo", "max_registers")
+
+#: What a front end gave by ``-C cudabuild.KEY=VALUE``: key (``archs``, ``max-registers``) -> text, or texts where it
+#: was given several times. Set by the PEP 517 wrapper around each hook of the real back-end.
+CONFIG_SETTINGS: ContextVar[Mapping[str, Any]] = ContextVar("cudabuild_config_settings", default=MappingProxyType({}))
+
+_DEFAULT = "the default"
 
 
 @dataclass(frozen=True)
@@ -41,24 +58,95 @@ class BuildSettings:
     Attributes:
         targets: in canonical order, cubins before PTX.
         index_widths: 32, 64 or both.
+        signature_files: paths of files with recorded signatures.
+        kernels: (pattern of ``module:kernel``, ((setting, value), …)) of every kernel that has settings of its own;
+            ``signatures`` among them.
         origins: setting -> where its value comes from, for the report.
+
+    The other attributes are the settings of the same names in :mod:`cudabuild.config`.
     """
 
     targets: tuple[Target, ...]
     index_widths: tuple[int, ...] = (32, 64)
+    nvjitlink: str = "auto"
     packages: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    discovery: str = "slice"
     allow_imports: tuple[str, ...] = ()
+    dialect: str = "cudabuild"
+    adopt: tuple[str, ...] = ()
+    arch_variables: tuple[str, ...] = ()
+    signature_files: tuple[str, ...] = ()
     strict: bool = False
     jobs: int | None = None
+    executor: str = ""
+    debug: bool = False
     fastmath: bool = False
+    fma: bool = True
     lineinfo: bool = False
+    max_registers: int | None = None
+    kernels: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
+    build_backend: str = ""
     origins: tuple[tuple[str, str], ...] = ()
 
     def includes(self, module: str) -> bool:
         """True if ``packages`` and ``exclude`` let a module in."""
         inside = not self.packages or any(_covers(name, module) for name in self.packages)
         return inside and not any(_covers(name, module) for name in self.exclude)
+
+    def overrides_of(self, module: str, qualname: str) -> dict[str, Any]:
+        """One kernel's own settings; its full name counts before a pattern, a later pattern before an earlier."""
+        name = f"{module}:{qualname}"
+        found: dict[str, Any] = {}
+        for pattern, values in sorted(self.kernels, key=lambda entry: entry[0] == name):
+            if _matches(pattern, name):
+                found.update(values)
+        return found
+
+    def signatures_of(self, module: str, qualname: str) -> tuple[str, ...]:
+        """The signatures that the settings add to those of a kernel's decorator, as written."""
+        return tuple(self.overrides_of(module, qualname).get("signatures", ()))
+
+    def options_of(self, module: str, qualname: str, written: Options) -> Options:
+        """A kernel's options: what its decorator writes, else the kernel's own settings, else the build's.
+
+        Args:
+            module, qualname: the kernel.
+            written: the decorator's options.
+
+        Raises:
+            SettingError: decorator and settings of this kernel contradict each other. An image would never bind: the
+                decorator's options are compared when it is loaded.
+        """
+        values = dict(written.values)
+        overrides = self.overrides_of(module, qualname)
+        for name in OPTION_SETTINGS:
+            if name not in written.written:
+                values[name] = overrides.get(name, getattr(self, name))
+            elif name in overrides and overrides[name] != written[name]:
+                key = config.get_setting(name).key
+                raise SettingError(
+                    f"{module}:{qualname} has two values of {name}\n"
+                    f"  found:    {name}={written[name]!r} in its decorator, and {key} = {overrides[name]!r} in its "
+                    "table of [tool.cudabuild.kernel]\n"
+                    "  do:       take one of them out"
+                )
+        return Options(values, written.written)
+
+    def find_unknown_kernels(self, names: Iterable[str]) -> list[str]:
+        """One message for each kernel of the settings that is none of ``names`` (``module:kernel``)."""
+        known = sorted(names)
+        messages = []
+        for pattern, values in self.kernels:
+            if not any(_matches(pattern, name) for name in known):
+                near = nearest_name(pattern, known)
+                lines = [
+                    "[tool.cudabuild] has settings of a kernel that there is not",
+                    f"  found:    {pattern!r} ({', '.join(config.get_setting(name).key for name, _ in values)})",
+                    f"  expected: {', '.join(known[:20]) or 'no kernels were found'}{', …' if len(known) > 20 else ''}",
+                ]
+                messages.append("\n".join(lines + ([f"  do:       did you mean {near!r}?"] if near else [])))
+        return messages
 
 
 def _covers(pattern: str, module: str) -> bool:
@@ -67,34 +155,103 @@ def _covers(pattern: str, module: str) -> bool:
     return any(fnmatch.fnmatchcase(".".join(parts[:end]), pattern) for end in range(1, len(parts) + 1))
 
 
+def _matches(pattern: str, name: str) -> bool:
+    return pattern == name or fnmatch.fnmatchcase(name, pattern)
+
+
 def read_table(root: str) -> Mapping[str, Any] | None:
     """``[tool.cudabuild]`` of a project's pyproject.toml, or None where there is no such table.
 
     Raises:
         SettingError: the file is not TOML, or ``cudabuild`` is not a table.
     """
-    path = os.path.join(root, "pyproject.toml")
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read()
-    except OSError:
-        return None
-    if b"cudabuild" not in data:
-        return None
-    try:
-        tool = tomllib.loads(data.decode("utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path} cannot be read: {error}") from None
-    table = tool.get("cudabuild") if isinstance(tool, dict) else None
-    if table is not None and not isinstance(table, dict):
-        raise SettingError(f"bad [tool.cudabuild] in {path}\n  found:    {table!r}\n  expected: a table")
-    return table
+    return _Pyproject(root).table
+
+
+class _Pyproject:
+    """``[tool.cudabuild]`` of a project's pyproject.toml, and where its keys stand.
+
+    Attributes:
+        where: the file and the table, for messages.
+        table: the table, or None.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.path = os.path.join(root, "pyproject.toml")
+        self.where = f"[tool.cudabuild] of {self.path}"
+        self.text = ""
+        self.table: Mapping[str, Any] | None = None
+        try:
+            with open(self.path, "rb") as stream:
+                data = stream.read()
+        except OSError:
+            return
+        if b"cudabuild" not in data:
+            return
+        try:
+            self.text = data.decode("utf-8")
+            tool = tomllib.loads(self.text).get("tool", {})
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingError(f"{self.path} cannot be read: {error}") from None
+        table = tool.get("cudabuild") if isinstance(tool, dict) else None
+        if table is not None and not isinstance(table, dict):
+            raise SettingError(f"bad [tool.cudabuild] in {self.path}\n  found:    {table!r}\n  expected: a table")
+        self.table = table
+
+    def place(self, *keys: str) -> str:
+        """Where a key stands, with its line."""
+        *tables, _ = keys
+        table = ".".join(["tool.cudabuild", *(f'"{name}"' if ":" in name else name for name in tables)])
+        line = find_line(self.text, ["tool", "cudabuild", *keys])
+        return f"[{table}] of {self.path}" + (f", line {line}" if line else "")
+
+    def read(self) -> dict[str, Any]:
+        """The settings written in it, by name; those of single kernels checked as well.
+
+        Raises:
+            SettingError: an unknown key or a bad value.
+        """
+        values = config.check_table(self.table or {}, self.where, self.place)
+        kernels = {name: self._read_kernel(name, own) for name, own in values.get("kernel", {}).items()}
+        signatures = values.get("signatures", ())
+        if isinstance(signatures, dict):
+            for name, texts in signatures.items():
+                self._check_signatures(texts, "signatures", name)
+                kernels.setdefault(name, {})
+                kernels[name]["signatures"] = [*kernels[name].get("signatures", ()), *texts]
+            del values["signatures"]
+        if kernels:
+            values["kernel"] = kernels
+        return values
+
+    def _read_kernel(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        def place(key: str) -> str:
+            return self.place("kernel", name, key)
+
+        own = config.check_table(table, self.where, place, lambda one: one.per_kernel)
+        texts = own.get("signatures", ())
+        if isinstance(texts, dict):
+            raise SettingError(
+                f"bad value of signatures in {place('signatures')}\n  found:    a table\n"
+                f"  expected: the signatures of {name}, one text or a list of texts"
+            )
+        self._check_signatures(texts, "kernel", name, "signatures")
+        return own
+
+    def _check_signatures(self, texts: Iterable[str], *keys: str) -> None:
+        from cudabuild.types.signature import parse_signatures
+
+        for text in texts:
+            try:
+                parse_signatures(text)
+            except SignatureError as error:
+                raise SettingError(f"{self.place(*keys)}: {error}") from None
 
 
 def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> BuildSettings:
     """The settings for building a project.
 
-    Precedence: the command's options, ``-C cudabuild.KEY=VALUE``, environment, ``[tool.cudabuild]``, default.
+    Precedence: the command's options, config settings (``-C``), environment, ``[tool.cudabuild]``, default.
 
     Args:
         root: the folder of pyproject.toml.
@@ -104,9 +261,9 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
         SettingError: an unknown key or a bad value; says where it stands.
         TargetError: an architecture that there is not; says where it stands.
     """
-    where = f"[tool.cudabuild] of {os.path.join(root, 'pyproject.toml')}"
-    table = config.check_table(read_table(root) or {}, where)
-    given = config.check_table(config_settings.get() or {}, "-C cudabuild.KEY=VALUE")
+    pyproject = _Pyproject(root)
+    table = pyproject.read()
+    given = _read_config_settings()
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for setting in config.SETTINGS:
@@ -117,33 +274,100 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
         if written is not None:
             values[name], origins[name] = setting.check(written, f"--{setting.key}"), "the command's options"
         elif name in given:
-            values[name], origins[name] = given[name], f"-C cudabuild.{setting.key}"
+            values[name], origins[name] = given[name], f"the config setting cudabuild.{setting.key}"
         elif setting.variable and (config.environment(setting.variable) or "").strip():
             values[name], origins[name] = config.get(name), f"the environment variable {setting.variable}"
         elif name in table:
-            values[name], origins[name] = table[name], where
+            values[name], origins[name] = table[name], pyproject.where
         else:
-            values[name], origins[name] = setting.default, "the default"
+            values[name], origins[name] = setting.default, _DEFAULT
+    targets = _find_targets(values, origins, pyproject.where)
+    plain = {name: values[name] for name in (*OPTION_SETTINGS, "nvjitlink", "discovery", "dialect", "strict", "jobs")}
     return BuildSettings(
-        targets=_targets(values, origins),
+        targets=targets,
         index_widths={"both": (32, 64), "32": (32,), "64": (64,)}[values["index"]],
         packages=tuple(values["packages"]),
         exclude=tuple(values["exclude"]),
         allow_imports=tuple(values["allow_imports"]),
-        strict=values["strict"],
-        jobs=values["jobs"],
-        fastmath=values["fastmath"],
-        lineinfo=values["lineinfo"],
+        adopt=tuple(values["adopt"]),
+        arch_variables=tuple(values["arch_variables"]),
+        signature_files=_find_files(root, values["signatures"], origins["signatures"]),
+        executor=values["executor"],
+        build_backend=values["build_backend"],
+        kernels=tuple((name, tuple(own.items())) for name, own in values["kernel"].items()),
         origins=tuple(origins.items()),
+        **plain,
     )
 
 
-def _targets(values: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[Target, ...]:
-    archs = list(values["archs"]) or list(DEFAULT_ARCHS)
+def _read_config_settings() -> dict[str, Any]:
+    """The settings given by ``-C``, by name."""
+    found = {}
+    for key, value in CONFIG_SETTINGS.get().items():
+        where = f"the config setting cudabuild.{key}"
+        setting = config.find_setting(
+            key, "the config settings (-C cudabuild.KEY=VALUE)", lambda one: bool(one.variable)
+        )
+        found[setting.name] = setting.check(value, where)
+    return found
+
+
+def _find_files(root: str, files: Iterable[str] | Mapping[str, Any], origin: str) -> tuple[str, ...]:
+    paths = tuple(os.path.normpath(os.path.join(root, file)) for file in files)
+    for path in paths:
+        if not os.path.isfile(path):
+            raise SettingError(
+                f"bad value of signatures in {origin}\n  found:    {path}, where there is no file\n"
+                "  expected: a file that 'cudabuild record' wrote\n"
+                f"  do:       cudabuild record -o {path} -- pytest"
+            )
+    return paths
+
+
+def _find_targets(values: Mapping[str, Any], origins: dict[str, str], table: str) -> tuple[Target, ...]:
+    archs: list[str] = list(values["archs"]) if origins["archs"] != _DEFAULT else list(DEFAULT_ARCHS)
     ptx: str | list[str] = [word.lower() for word in values["ptx"]]
+    if origins["archs"] in (_DEFAULT, table):
+        foreign = _find_foreign_list(values["arch_variables"])
+        if foreign is not None:
+            origins["archs"], archs, besides = foreign
+            if origins["ptx"] in (_DEFAULT, table):
+                origins["ptx"], ptx = origins["archs"], [besides]
     if ptx in (["lowest"], ["newest"], ["none"]):
         ptx = ptx[0]
     try:
         return tuple(parse_archs(archs, ptx, native=find_native_ccs))
     except TargetError as error:
         raise TargetError(f"{error}\n  where:    archs from {origins['archs']}, ptx from {origins['ptx']}") from None
+
+
+def _find_foreign_list(variables: Iterable[str]) -> tuple[str, list[str], str] | None:
+    """Where another tool's list stands, its architectures in our words, and the PTX that it asks for besides."""
+    for variable in variables:
+        text = config.environment(variable) or ""
+        if text.strip():
+            return f"the environment variable {variable}", *FOREIGN_LISTS[variable](text)
+    return None
+
+
+def format_settings(settings: BuildSettings) -> list[str]:
+    """A line for each setting that somebody set: its key, its value, and where that comes from."""
+    lines = []
+    for name, origin in settings.origins:
+        if origin != _DEFAULT:
+            lines.append(f"{config.get_setting(name).key} = {_spell_setting(settings, name)} from {origin}")
+    return lines
+
+
+def _spell_setting(settings: BuildSettings, name: str) -> str:
+    special: dict[str, Callable[[], Iterable[str]]] = {
+        "archs": lambda: [target.name for target in settings.targets if not target.is_ptx],
+        "ptx": lambda: [target.name for target in settings.targets if target.is_ptx] or ["none"],
+        "index": lambda: map(str, settings.index_widths),
+        "signatures": lambda: settings.signature_files,
+        "kernel": lambda: [name for name, _ in settings.kernels],
+    }
+    value = special[name]() if name in special else getattr(settings, name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int) else " ".join(value)

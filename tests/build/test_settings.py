@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from cudabuild import config
 from cudabuild.build import settings as settings_module
 from cudabuild.build.native import find_native_ccs
-from cudabuild.build.settings import BuildSettings, load_settings, read_table
+from cudabuild.build.settings import CONFIG_SETTINGS, BuildSettings, format_settings, load_settings, read_table
+from cudabuild.build.toml_lines import find_line
+from cudabuild.definition import DEFAULT_OPTIONS
 from cudabuild.errors import SettingError, TargetError
 
 
@@ -73,6 +76,220 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dict(load_settings(root).origins)["archs"] == "the environment variable CUDABUILD_ARCHS"
     assert names(load_settings(root, {"archs": "90 100"})) == ["sm_90", "sm_100"]
     assert dict(load_settings(root, {"archs": "90"}).origins)["archs"] == "the command's options"
+    token = CONFIG_SETTINGS.set({"archs": ["86", "90a"], "strict": "true"})
+    try:
+        settings = load_settings(root)
+        assert names(load_settings(root, {"archs": "90 100"})) == ["sm_90", "sm_100"]
+    finally:
+        CONFIG_SETTINGS.reset(token)
+    assert names(settings) == ["sm_86", "sm_90a"]
+    assert settings.strict
+    assert dict(settings.origins)["archs"] == "the config setting cudabuild.archs"
+    assert format_settings(settings) == [
+        "archs = sm_86 sm_90a from the config setting cudabuild.archs",
+        f"ptx = none from [tool.cudabuild] of {tmp_path / 'pyproject.toml'}",
+        "strict = true from the config setting cudabuild.strict",
+    ]
+
+
+def sources_of(setting: config.Setting) -> list[tuple[str, str]]:
+    """(value as text, where it may be written) of a setting; each value is another one."""
+    values = {
+        "flag": ["true", "false", "true", "false"],
+        "count": ["17", "18", "19", "20"],
+        "choice": list(setting.choices) * 2,
+    }.get(setting.kind, ["80", "86", "89", "90"])
+    if setting.name == "arch_variables":
+        values = ["CUDAARCHS", "TORCH_CUDA_ARCH_LIST"] * 2  # neither is set
+    if setting.name == "signatures":
+        values = ["a.toml", "b.toml", "c.toml", "d.toml"]
+    places = ["the command's options", f"the config setting cudabuild.{setting.key}"]
+    return list(zip(values[:4], [*places, f"the environment variable {setting.variable}", "pyproject"], strict=True))
+
+
+@pytest.mark.parametrize(
+    "setting", [one for one in config.SETTINGS if one.key and one.variable], ids=lambda setting: setting.name
+)
+def test_every_setting_can_be_written_everywhere(
+    setting: config.Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other is taken away: the next one wins."""
+    for name in "abcd":
+        (tmp_path / f"{name}.toml").touch()
+    command, given, environment, table = sources_of(setting)
+    root = write(tmp_path, f"[tool.cudabuild]\n{setting.key} = {table[0]!r}\n")
+    monkeypatch.setenv(setting.variable, environment[0])
+    token = CONFIG_SETTINGS.set({setting.key: given[0]})
+    try:
+        found = [load_settings(root, {setting.name: command[0]}), load_settings(root)]
+    finally:
+        CONFIG_SETTINGS.reset(token)
+    found.append(load_settings(root))
+    monkeypatch.delenv(setting.variable)
+    found.append(load_settings(root))
+    write(tmp_path, "[tool.cudabuild]\n")
+    assert dict(load_settings(root).origins)[setting.name] == "the default"
+    for settings, (value, place) in zip(found, (command, given, environment, table), strict=True):
+        where = f"[tool.cudabuild] of {tmp_path / 'pyproject.toml'}" if place == "pyproject" else place
+        assert dict(settings.origins)[setting.name] == where
+        (line,) = format_settings(settings)
+        assert line.startswith(f"{setting.key} = ")
+        assert line.endswith(f" from {where}")
+        assert (value if setting.name != "index" else value.replace("both", "32 64")) in line
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        ("CUDAARCHS", "80", "sm_80 compute_80"),
+        ("CUDAARCHS", "75-real;80-virtual", "sm_75 compute_80"),
+        ("CUDAARCHS", "90a;86", "sm_86 sm_90a compute_86 compute_90"),
+        ("CUDAARCHS", "100f-real", "sm_100f"),
+        ("CUDAARCHS", "native", "sm_86"),
+        ("CUDAARCHS", "all-major", "sm_75 sm_80 sm_90 sm_100 sm_110 sm_120 compute_120"),
+        ("TORCH_CUDA_ARCH_LIST", "8.0", "sm_80"),
+        ("TORCH_CUDA_ARCH_LIST", "8.0 8.6+PTX;9.0a", "sm_80 sm_86 sm_90a compute_86"),
+        ("TORCH_CUDA_ARCH_LIST", "Ampere Hopper", "sm_80 sm_86 sm_90 compute_86 compute_90"),
+        ("TORCH_CUDA_ARCH_LIST", "Blackwell", "sm_100 sm_103 sm_120 sm_121 compute_121"),
+        ("TORCH_CUDA_ARCH_LIST", "native", "sm_86 compute_86"),
+    ],
+)
+def test_lists_of_other_tools_keep_their_meaning(
+    variable: str, text: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_module, "find_native_ccs", lambda: [(8, 6)])
+    root = write(tmp_path, f'[tool.cudabuild]\narchs = ["75"]\narch-variables = ["{variable}"]\n')
+    assert names(load_settings(root)) == ["sm_75", "compute_75"]
+    monkeypatch.setenv(variable, text)
+    settings = load_settings(root)
+    assert names(settings) == expected.split()
+    assert dict(settings.origins)["archs"] == f"the environment variable {variable}"
+    assert names(load_settings(root, {"archs": "120", "ptx": "none"})) == ["sm_120"]
+    monkeypatch.setenv("CUDABUILD_PTX", "none 90")
+    with pytest.raises(TargetError, match=f"archs from the environment variable {variable}"):
+        load_settings(root)
+    write(tmp_path, '[tool.cudabuild]\narchs = ["75"]\nptx = "none"\n')
+    monkeypatch.delenv("CUDABUILD_PTX")
+    assert names(load_settings(root)) == ["sm_75"]  # nobody asked for the variable
+
+
+def test_ptx_beside_a_list_of_another_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write(tmp_path, '[tool.cudabuild]\nptx = "newest"\narch-variables = ["CUDAARCHS"]\n')
+    monkeypatch.setenv("CUDAARCHS", "80-real;90-virtual")
+    assert names(load_settings(root)) == ["sm_80", "compute_90"]  # the list says it all, pyproject.toml has no say
+    assert names(load_settings(root, {"ptx": "lowest"})) == ["sm_80", "compute_80", "compute_90"]
+    monkeypatch.setenv("CUDABUILD_PTX", "75")
+    assert names(load_settings(root)) == ["sm_80", "compute_75", "compute_90"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("CUDAARCHS", "8.6", "found:    '8.6'"),
+        ("CUDAARCHS", "sm_80", "found:    'sm_80'"),
+        ("CUDAARCHS", "80+PTX", "found:    '80+PTX'"),
+        ("CUDAARCHS", "80;native", "found:    'native'"),
+        ("CUDAARCHS", "80,86", "found:    '80,86'"),
+        ("CUDAARCHS", "nativ", "did you mean 'native'?"),
+        ("CUDAARCHS", "91", "archs from the environment variable CUDAARCHS"),
+        ("TORCH_CUDA_ARCH_LIST", "80", "found:    '80'"),
+        ("TORCH_CUDA_ARCH_LIST", "8.0,8.6", "found:    '8.0,8.6'"),
+        ("TORCH_CUDA_ARCH_LIST", "10.0f", "found:    '10.0f'"),
+        ("TORCH_CUDA_ARCH_LIST", "Amper", "did you mean 'Ampere'?"),
+        ("TORCH_CUDA_ARCH_LIST", "8.0 native", "found:    'native'"),
+        ("TORCH_CUDA_ARCH_LIST", "Volta", "archs from the environment variable TORCH_CUDA_ARCH_LIST"),
+    ],
+)
+def test_what_other_tools_refuse_is_refused(
+    variable: str, text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(tmp_path, f'[tool.cudabuild]\narch-variables = ["{variable}"]\n')
+    monkeypatch.setenv(variable, text)
+    with pytest.raises((SettingError, TargetError)) as caught:
+        load_settings(root)
+    assert message in str(caught.value)
+
+
+def test_config_settings_are_checked() -> None:
+    for given, message in [
+        ({"arch": "80"}, "unknown setting in the config settings (-C cudabuild.KEY=VALUE)\n  found:    arch"),
+        ({"jobs": ["1", "2"]}, "bad value of the config setting cudabuild.jobs\n  found:    ['1', '2']"),
+        ({"kernel": "a:b"}, "unknown setting in the config settings"),
+    ]:
+        token = CONFIG_SETTINGS.set(given)
+        try:
+            with pytest.raises(SettingError, match=re.escape(message)):
+                load_settings(".")
+        finally:
+            CONFIG_SETTINGS.reset(token)
+
+
+KERNELS = """
+[tool.cudabuild]
+fma = false
+max-registers = 64
+
+[tool.cudabuild.signatures]
+"a.b:f" = "float32[::1]"
+"a.b:g" = ["int8", "int16"]
+
+[tool.cudabuild.kernel."a.*:*"]
+max-registers = 32
+[tool.cudabuild.kernel."a.b:f"]
+fma = true
+signatures = "float64[::1]"
+debug = true
+"""
+
+
+def test_settings_of_single_kernels(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, KERNELS))
+    assert settings.signatures_of("a.b", "f") == ("float64[::1]", "float32[::1]")
+    assert settings.signatures_of("a.b", "g") == ("int8", "int16")
+    assert settings.signatures_of("b", "g") == ()
+    f = settings.options_of("a.b", "f", DEFAULT_OPTIONS)
+    assert (f["fma"], f["max_registers"], f["debug"], f.written) == (True, 32, True, frozenset())
+    other = settings.options_of("b", "h", DEFAULT_OPTIONS)
+    assert (other["fma"], other["max_registers"], other["debug"]) == (False, 64, False)
+    written = settings.options_of("b", "h", DEFAULT_OPTIONS.replace(fma=True, max_registers=None))
+    assert (written["fma"], written["max_registers"]) == (True, None)
+    with pytest.raises(SettingError) as caught:
+        settings.options_of("a.b", "f", DEFAULT_OPTIONS.replace(debug=False))
+    assert str(caught.value) == (
+        "a.b:f has two values of debug\n  found:    debug=False in its decorator, and debug = True in its table of "
+        "[tool.cudabuild.kernel]\n  do:       take one of them out"
+    )
+    assert settings.find_unknown_kernels(["a.b:f", "a.b:g"]) == []
+    (message,) = settings.find_unknown_kernels(["a.b:f", "a.b:gg"])
+    assert message == (
+        "[tool.cudabuild] has settings of a kernel that there is not\n  found:    'a.b:g' (signatures)\n"
+        "  expected: a.b:f, a.b:gg\n  do:       did you mean 'a.b:gg'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        (("tool", "cudabuild", "fma"), 3),
+        (("tool", "cudabuild", "max-registers"), 4),
+        (("tool", "cudabuild", "signatures"), 6),
+        (("tool", "cudabuild", "signatures", "a.b:g"), 8),
+        (("tool", "cudabuild", "kernel"), 10),
+        (("tool", "cudabuild", "kernel", "a.b:f"), 12),
+        (("tool", "cudabuild", "kernel", "a.b:f", "debug"), 15),
+        (("tool", "cudabuild", "kernel", "a.b:f", "fastmath"), 12),
+        (("project", "name"), 0),
+    ],
+)
+def test_lines_of_keys(keys: tuple[str, ...], line: int) -> None:
+    assert find_line(KERNELS, keys) == line
+
+
+def test_lines_of_keys_written_otherwise() -> None:
+    text = "tool.cudabuild.jobs = 3\n[tool]\ncudabuild = { archs = [\n '80',\n], ptx = 1 }\n'quoted' = 1\n"
+    assert find_line(text, ["tool", "cudabuild", "jobs"]) == 1
+    assert find_line(text, ["tool", "cudabuild", "ptx"]) == 3
+    assert find_line(text, ["tool", "quoted"]) == 6
 
 
 @pytest.mark.parametrize(
@@ -80,25 +297,82 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             "arch = [80]",
-            "unknown setting in [tool.cudabuild] of {file}\n  found:    arch\n  expected: allow-imports, archs, "
-            "exclude, fastmath, index, jobs, lineinfo, packages, ptx, strict\n  do:       did you mean 'archs'?",
+            "unknown setting in [tool.cudabuild] of {file}, line 2\n  found:    arch\n  expected: "
+            "adopt, allow-imports, arch-variables, archs, build-backend, debug, dialect, discovery, exclude, executor, "
+            "fastmath, fma, index, jobs, kernel, lineinfo, max-registers, nvjitlink, packages, ptx, signatures, strict"
+            "\n  do:       did you mean 'archs'?",
+        ),
+        (
+            "\nmax_registers = 32",
+            "unknown setting in [tool.cudabuild] of {file}, line 3\n  found:    max_registers\n  expected: ...\n"
+            "  do:       did you mean 'max-registers'?",
+        ),
+        (
+            "max-registers = 8",
+            "bad value of max-registers in [tool.cudabuild] of {file}, line 2\n  found:    8\n"
+            "  expected: a whole number from 16 to 255",
+        ),
+        (
+            "nvjitlink = 11",
+            "bad value of nvjitlink in [tool.cudabuild] of {file}, line 2\n  found:    11\n"
+            "  expected: 'auto' or '12' or '13'",
+        ),
+        (
+            'discovery = "imports"',
+            "bad value of discovery in [tool.cudabuild] of {file}, line 2\n  found:    'imports'\n"
+            "  expected: 'slice' or 'import'\n  do:       did you mean 'import'?",
+        ),
+        (
+            'signatures = "missing.toml"',
+            "bad value of signatures in [tool.cudabuild] of {file}\n"
+            "  found:    {folder}/missing.toml, where there is no file\n"
+            "  expected: a file that 'cudabuild record' wrote\n"
+            "  do:       cudabuild record -o {folder}/missing.toml -- pytest",
+        ),
+        (
+            '[tool.cudabuild.signatures]\n"a:f" = "float33[::1]"',
+            "[tool.cudabuild.signatures] of {file}, line 3: bad signature\n  float33[::1]\n  ^\n"
+            "  found:    'float33'\n  expected: ...\n  do:       did you mean 'float32'?",
+        ),
+        (
+            '[tool.cudabuild.signatures]\nf = "float32[::1]"',
+            "bad value of signatures in [tool.cudabuild] of {file}, line 2\n  found:    {{'f': 'float32[::1]'}}\n"
+            "  expected: a file, a list of files, or a table 'module:kernel' = signatures",
+        ),
+        (
+            '[tool.cudabuild.kernel."a:f"]\nfastmaths = true',
+            'unknown setting in [tool.cudabuild.kernel."a:f"] of {file}, line 3\n  found:    fastmaths\n'
+            "  expected: debug, fastmath, fma, lineinfo, max-registers, signatures\n"
+            "  do:       did you mean 'fastmath'?",
+        ),
+        (
+            '[tool.cudabuild.kernel."a:f"]\narchs = ["80"]',
+            'unknown setting in [tool.cudabuild.kernel."a:f"] of {file}, line 3\n  found:    archs\n'
+            "  expected: debug, fastmath, fma, lineinfo, max-registers, signatures",
+        ),
+        (
+            "[tool.cudabuild.kernel]\nf = { debug = true }",
+            "bad value of kernel in [tool.cudabuild] of {file}, line 2\n  found:    {{'f': {{'debug': True}}}}\n"
+            '  expected: tables of the form [tool.cudabuild.kernel."module:kernel"]',
         ),
         (
             'index = "bot"',
-            "bad value of index in [tool.cudabuild] of {file}\n  found:    'bot'\n"
+            "bad value of index in [tool.cudabuild] of {file}, line 2\n  found:    'bot'\n"
             "  expected: 'both' or '32' or '64'\n  do:       did you mean 'both'?",
         ),
         (
             'strict = "perhaps"',
-            "bad value of strict in [tool.cudabuild] of {file}\n  found:    'perhaps'\n  expected: true or false",
+            "bad value of strict in [tool.cudabuild] of {file}, line 2\n"
+            "  found:    'perhaps'\n  expected: true or false",
         ),
         (
             "jobs = 0",
-            "bad value of jobs in [tool.cudabuild] of {file}\n  found:    0\n  expected: a whole number above 0",
+            "bad value of jobs in [tool.cudabuild] of {file}, line 2\n"
+            "  found:    0\n  expected: a whole number above 0",
         ),
         (
             "archs = [80.5]",
-            "bad value of archs in [tool.cudabuild] of {file}\n  found:    [80.5]\n"
+            "bad value of archs in [tool.cudabuild] of {file}, line 2\n  found:    [80.5]\n"
             "  expected: a list of names, or one text with names separated by ';', ',' or spaces",
         ),
     ],
@@ -107,7 +381,8 @@ def test_wrong_settings(tmp_path: Path, line: str, message: str) -> None:
     root = write(tmp_path, f"[tool.cudabuild]\n{line}\n")
     with pytest.raises(SettingError) as caught:
         load_settings(root)
-    assert str(caught.value) == message.format(file=tmp_path / "pyproject.toml")
+    expected = re.escape(message.format(file=tmp_path / "pyproject.toml", folder=tmp_path)).replace(r"\.\.\.", ".*")
+    assert re.fullmatch(expected, str(caught.value))
 
 
 def test_an_unknown_architecture_says_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
