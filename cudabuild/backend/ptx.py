@@ -7,18 +7,14 @@ oldest drivers and linkers take it. Optimising is done once for all targets of a
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from cudabuild.backend import libdevice, llvm
+from cudabuild.backend import libdevice, llvm, ptxas
 
 if TYPE_CHECKING:
     from cudabuild.backend.text import ModuleText
     from cudabuild.definition import Options
     from cudabuild.target import Target
-
-#: 16-bit negation and magnitude as LLVM writes them: operation, result, operand.
-_SIGN_OF_16_BITS = re.compile(r"\b(?:(neg|abs)\.s16|sub\.s16(?=\s+%\w+, 0,))(\s+)(%\w+), (?:0, )?(%\w+);")
 
 __all__ = ["emit_ptx", "find_isa", "link_libdevice", "optimise_llvm", "pipeline_group", "same_code"]
 
@@ -52,23 +48,7 @@ def emit_ptx(module: Any, target: Target, level: int) -> str:
     """PTX for ``target``, which must be in the target table: LLVM ends the process on a processor it does not know."""
     if not target.is_known:
         raise AssertionError(f"{target.name} is not in the target table")
-    return wrap_16_bits(llvm.emit_assembly(module, llvm.nvptx_machine(target.processor, level)))
-
-
-def wrap_16_bits(ptx: str) -> str:
-    """``ptx`` with negation and magnitude of 16-bit integers written so that the least one wraps to itself.
-
-    ptxas (12.9 and 13.0, all targets) computes them in 32 bits and takes the result for one of 16: where the next
-    instruction extends the sign, -(-32768) is 32768. It does not do so after a multiplication.
-    """
-
-    def write(found: re.Match[str]) -> str:
-        operation, gap, result, operand = found.groups()
-        if operation == "abs":  # the result may be the operand's register
-            return f"{{ .reg .b16 %n; mul.lo.s16{gap}%n, {operand}, -1; max.s16{gap}{result}, {operand}, %n; }}"
-        return f"mul.lo.s16{gap}{result}, {operand}, -1;"
-
-    return _SIGN_OF_16_BITS.sub(write, ptx) if ".s16" in ptx else ptx
+    return ptxas.avoid_faults(llvm.emit_assembly(module, llvm.nvptx_machine(target.processor, level)))
 
 
 def find_isa(ptx: str) -> tuple[int, int]:

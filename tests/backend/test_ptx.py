@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from filechecks import filecheck
 from operations import Kernel, emit, make_ptx
 from test_emit import GATHER, SAXPY, STENCIL
 
 from cudabuild.backend import llvm
-from cudabuild.backend.ptx import emit_ptx, find_isa, optimise_llvm, pipeline_group, same_code, wrap_16_bits
+from cudabuild.backend.ptx import emit_ptx, find_isa, optimise_llvm, pipeline_group, same_code
 from cudabuild.ir.parser import parse_function
 from cudabuild.target import TARGETS, Target, parse_target
-from cudabuild.types import Array, float32, int16, int32, int64, weak_int
+from cudabuild.types import Array, float32, int32, int64, weak_int
 
 
 def test_saxpy_reads_the_block_size_first_and_fuses() -> None:
@@ -126,23 +124,3 @@ def test_a_64_bit_shift_count_is_looked_at_in_full() -> None:
         CHECK: selp.b64
         """,
     )
-
-
-@pytest.mark.parametrize("operation", ["neg", "abs"])
-def test_signs_of_16_bits_are_multiplied(operation: str) -> None:
-    """ptxas takes -(-32768) for 32768 when the sign is extended next."""
-    k = Kernel("signs", Array(int16, 1, "C"))
-    (x,) = k.arguments
-    k.keep(k.op(operation, int16, k.op("load", int16, x, k.const(0))))
-    ptx = make_ptx(k.finish(), "sm_90", 32)
-    assert "mul.lo.s16" in ptx
-    assert not re.search(r"(neg|abs)\.s16|sub\.s16\s+\S+ 0,", ptx)
-
-
-def test_a_magnitude_in_its_own_register() -> None:
-    assert wrap_16_bits("\tneg.s16 \t%rs2, %rs1;") == "\tmul.lo.s16 \t%rs2, %rs1, -1;"
-    assert wrap_16_bits("\tsub.s16 \t%rs2, 0, %rs1;") == "\tmul.lo.s16 \t%rs2, %rs1, -1;"
-    kept = "\tsub.s16 \t%rs2, %rs3, %rs1;\n\tneg.s32 \t%r1, %r2;"
-    assert wrap_16_bits(kept) == kept
-    found = wrap_16_bits("\tabs.s16 \t%rs1, %rs1;")
-    assert found == "\t{ .reg .b16 %n; mul.lo.s16 \t%n, %rs1, -1; max.s16 \t%rs1, %rs1, %n; }"

@@ -145,6 +145,44 @@ def test_wrapped_integers_are_used(run, name):
     assert np.array_equal(scaled, values.astype(np.int64) // np.array(divisors))
 
 
+def extremes_of_negated(a, b, c, out):
+    i = cuda.grid(1)
+    if i < a.size:
+        out[0, i] = min(min(a[i], -b[i]), c[i])
+        out[1, i] = max(max(a[i], -b[i]), c[i])
+        out[2, i] = min(c[i], min(-b[i], a[i]))
+        out[3, i] = max(c[i], max(-b[i], -a[i]))
+        out[4, i] = min(a[i], -b[i], -c[i])
+        out[5, i] = max(a[i], ~b[i], c[i])
+        out[6, i] = min(min(max(c[i], 4), abs(min(b[i], -100))), a[i])
+        out[7, i] = max(min(a[i], -b[i]), c[i])
+        out[8, i] = max(max(a[i], abs(b[i])), c[i])
+
+
+@pytest.mark.parametrize("name", [name for name in INTEGERS if name.startswith("i")])
+def test_extremes_of_negated_integers(run, name):
+    """ptxas lost the sign of the second operand where it made one instruction of two."""
+    rng = np.random.default_rng(3)
+    info = np.iinfo(name)
+    a, b, c = rng.integers(info.min, info.max, (3, 500), dtype=name, endpoint=True)
+    out = np.zeros((9, a.size), name)
+    run(extremes_of_negated, f"{name}[::1], {name}[::1], {name}[::1], {name}[:, ::1]", 4, 128, a, b, c, out)
+    with np.errstate(over="ignore"):
+        low, high = np.minimum, np.maximum
+        expected = [
+            low(low(a, -b), c),
+            high(high(a, -b), c),
+            low(c, low(-b, a)),
+            high(c, high(-b, -a)),
+            low(low(a, -b), -c),
+            high(high(a, ~b), c),
+            low(low(high(c, 4), abs(low(b, -100))), a),
+            high(low(a, -b), c),
+            high(high(a, abs(b)), c),
+        ]
+    assert np.array_equal(out, np.stack(expected))
+
+
 def by_constant(a, out):
     i = cuda.grid(1)
     if i < a.size:
