@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from cudabuild import config
@@ -29,10 +28,10 @@ else:
     import tomli as tomllib
 
 __all__ = [
-    "CONFIG_SETTINGS",
     "DEFAULT_ARCHS",
     "OPTION_SETTINGS",
     "BuildSettings",
+    "config_settings",
     "format_settings",
     "load_settings",
     "read_table",
@@ -45,8 +44,8 @@ DEFAULT_ARCHS = ("75", "80", "86", "89", "90", "100", "120")
 OPTION_SETTINGS = ("debug", "fastmath", "fma", "lineinfo", "max_registers")
 
 #: What a front end gave by ``-C cudabuild.KEY=VALUE``: key (``archs``, ``max-registers``) -> text, or texts where it
-#: was given several times. Set by the PEP 517 wrapper around each hook of the real back-end.
-CONFIG_SETTINGS: ContextVar[Mapping[str, Any]] = ContextVar("cudabuild_config_settings", default=MappingProxyType({}))
+#: was given several times. Set by the PEP 517 wrapper around each hook of the real back-end; None outside of one.
+config_settings: ContextVar[Mapping[str, Any] | None] = ContextVar("config_settings", default=None)
 
 _DEFAULT = "the default"
 
@@ -274,7 +273,7 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
         if written is not None:
             values[name], origins[name] = setting.check(written, f"--{setting.key}"), "the command's options"
         elif name in given:
-            values[name], origins[name] = given[name], f"the config setting cudabuild.{setting.key}"
+            values[name], origins[name] = given[name], f"-C cudabuild.{setting.key}"
         elif setting.variable and (config.environment(setting.variable) or "").strip():
             values[name], origins[name] = config.get(name), f"the environment variable {setting.variable}"
         elif name in table:
@@ -303,11 +302,9 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
 def _read_config_settings() -> dict[str, Any]:
     """The settings given by ``-C``, by name."""
     found = {}
-    for key, value in CONFIG_SETTINGS.get().items():
-        where = f"the config setting cudabuild.{key}"
-        setting = config.find_setting(
-            key, "the config settings (-C cudabuild.KEY=VALUE)", lambda one: bool(one.variable)
-        )
+    for key, value in (config_settings.get() or {}).items():
+        where = f"-C cudabuild.{key}"
+        setting = config.find_setting(key, "-C cudabuild.KEY=VALUE", lambda one: bool(one.variable))
         found[setting.name] = setting.check(value, where)
     return found
 

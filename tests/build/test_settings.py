@@ -11,7 +11,7 @@ import pytest
 from cudabuild import config
 from cudabuild.build import settings as settings_module
 from cudabuild.build.native import find_native_ccs
-from cudabuild.build.settings import CONFIG_SETTINGS, BuildSettings, format_settings, load_settings, read_table
+from cudabuild.build.settings import BuildSettings, config_settings, format_settings, load_settings, read_table
 from cudabuild.build.toml_lines import find_line
 from cudabuild.definition import DEFAULT_OPTIONS
 from cudabuild.errors import SettingError, TargetError
@@ -76,19 +76,19 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dict(load_settings(root).origins)["archs"] == "the environment variable CUDABUILD_ARCHS"
     assert names(load_settings(root, {"archs": "90 100"})) == ["sm_90", "sm_100"]
     assert dict(load_settings(root, {"archs": "90"}).origins)["archs"] == "the command's options"
-    token = CONFIG_SETTINGS.set({"archs": ["86", "90a"], "strict": "true"})
+    token = config_settings.set({"archs": ["86", "90a"], "strict": "true"})
     try:
         settings = load_settings(root)
         assert names(load_settings(root, {"archs": "90 100"})) == ["sm_90", "sm_100"]
     finally:
-        CONFIG_SETTINGS.reset(token)
+        config_settings.reset(token)
     assert names(settings) == ["sm_86", "sm_90a"]
     assert settings.strict
-    assert dict(settings.origins)["archs"] == "the config setting cudabuild.archs"
+    assert dict(settings.origins)["archs"] == "-C cudabuild.archs"
     assert format_settings(settings) == [
-        "archs = sm_86 sm_90a from the config setting cudabuild.archs",
+        "archs = sm_86 sm_90a from -C cudabuild.archs",
         f"ptx = none from [tool.cudabuild] of {tmp_path / 'pyproject.toml'}",
-        "strict = true from the config setting cudabuild.strict",
+        "strict = true from -C cudabuild.strict",
     ]
 
 
@@ -103,7 +103,7 @@ def sources_of(setting: config.Setting) -> list[tuple[str, str]]:
         values = ["CUDAARCHS", "TORCH_CUDA_ARCH_LIST"] * 2  # neither is set
     if setting.name == "signatures":
         values = ["a.toml", "b.toml", "c.toml", "d.toml"]
-    places = ["the command's options", f"the config setting cudabuild.{setting.key}"]
+    places = ["the command's options", f"-C cudabuild.{setting.key}"]
     return list(zip(values[:4], [*places, f"the environment variable {setting.variable}", "pyproject"], strict=True))
 
 
@@ -119,11 +119,11 @@ def test_every_setting_can_be_written_everywhere(
     command, given, environment, table = sources_of(setting)
     root = write(tmp_path, f"[tool.cudabuild]\n{setting.key} = {table[0]!r}\n")
     monkeypatch.setenv(setting.variable, environment[0])
-    token = CONFIG_SETTINGS.set({setting.key: given[0]})
+    token = config_settings.set({setting.key: given[0]})
     try:
         found = [load_settings(root, {setting.name: command[0]}), load_settings(root)]
     finally:
-        CONFIG_SETTINGS.reset(token)
+        config_settings.reset(token)
     found.append(load_settings(root))
     monkeypatch.delenv(setting.variable)
     found.append(load_settings(root))
@@ -212,16 +212,16 @@ def test_what_other_tools_refuse_is_refused(
 
 def test_config_settings_are_checked() -> None:
     for given, message in [
-        ({"arch": "80"}, "unknown setting in the config settings (-C cudabuild.KEY=VALUE)\n  found:    arch"),
-        ({"jobs": ["1", "2"]}, "bad value of the config setting cudabuild.jobs\n  found:    ['1', '2']"),
-        ({"kernel": "a:b"}, "unknown setting in the config settings"),
+        ({"arch": "80"}, "unknown setting in -C cudabuild.KEY=VALUE\n  found:    arch"),
+        ({"jobs": ["1", "2"]}, "bad value of -C cudabuild.jobs\n  found:    ['1', '2']"),
+        ({"kernel": "a:b"}, "unknown setting in -C"),
     ]:
-        token = CONFIG_SETTINGS.set(given)
+        token = config_settings.set(given)
         try:
             with pytest.raises(SettingError, match=re.escape(message)):
                 load_settings(".")
         finally:
-            CONFIG_SETTINGS.reset(token)
+            config_settings.reset(token)
 
 
 KERNELS = """
