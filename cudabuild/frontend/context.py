@@ -81,6 +81,8 @@ class Context:
 
     Attributes:
         table: how numbers of two types meet in the function being compiled.
+        called: the specialisations that the operation has called so far; None for one that is not known yet.
+        complaints: what is wrong with the operation at hand although it has a result.
     """
 
     def __init__(self, block: Block, calls: CallTarget, *, inferring: bool, table: Table = WEAK) -> None:
@@ -89,17 +91,31 @@ class Context:
         self.calls = calls
         self.inferring = inferring
         self.location: Location | None = None
-        self.allocation_key = ""
         self.site: Any = None
+        self.called: list[Any] = []
+        self.complaints: list[Refusal] = []
         self._calls_at_site = 0
 
-    def at(self, location: Location, site: Any = None, allocation_key: str = "") -> None:
-        """Moves to one HIR operation, ``site``; ``allocation_key`` names the arrays that it declares."""
+    def at(self, location: Location, site: Any = None) -> None:
+        """Moves to one HIR operation: ``site`` is the inference of the function that it is in, and itself."""
         self.location = location
         self.builder.location = location
         self.site = site
-        self.allocation_key = allocation_key
+        self.complaints = []
         self._calls_at_site = 0
+        if self.called:
+            self.called = []
+
+    @property
+    def allocation_key(self) -> str:
+        """The name of the arrays that the operation declares.
+
+        By specialisation: each may give the array another shape or type, as a template's instances do in CUDA C++.
+        """
+        if self.site is None:
+            return ""
+        inference, instr = self.site
+        return f"{inference.name}:{instr.location.line}:{instr.location.column}"
 
     def next_call_site(self) -> tuple[Any, int]:
         """Tells one call from another, the same way during inference and lowering."""

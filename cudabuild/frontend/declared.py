@@ -13,6 +13,7 @@ from cudabuild.definition import KernelDefinition
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.operands import NoneOperand, Operand, Poison, Unknown, describe, type_of
+from cudabuild.frontend.python_integers import check_argument
 from cudabuild.frontend.tables import strong
 from cudabuild.types import (
     Array,
@@ -51,6 +52,8 @@ def call_declared(
     if not signatures or keywords or any(isinstance(one, (Poison, Unknown)) for one in arguments):
         return context.calls.call(context, function, arguments, keywords, options)
     signature = _choose(definition, signatures, arguments)
+    for position, (argument, kind) in enumerate(zip(arguments, signature, strict=True), 1):
+        check_argument(context, argument, kind, position)
     converted: list[Operand] = [
         argument if type_of(argument) == kind == none else context.convert(argument, kind)
         for argument, kind in zip(arguments, signature, strict=True)
@@ -59,6 +62,7 @@ def call_declared(
     wanted = signature.return_type if isinstance(signature, FunctionSignature) else none
     if wanted == none or isinstance(result, (NoneOperand, Poison, Unknown)):
         return result
+    check_argument(context, result, wanted, None)
     return context.convert(result, wanted)
 
 

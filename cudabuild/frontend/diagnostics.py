@@ -34,15 +34,21 @@ class Refusal(Exception):
 
 
 class DiagnosticSink:
-    """The diagnostics of one function, each place and title once."""
+    """The diagnostics of one function, each place and title once.
+
+    Attributes:
+        refused: whether something has no result; not set by mere complaints.
+    """
 
     def __init__(self, source: FunctionSource, name: str, table: Table = WEAK) -> None:
         self.source = source
         self.name = name
         self.table = table
+        self.refused = False
         self._found: dict[tuple[Location, str], Diagnostic] = {}
 
-    def add(self, refusal: Refusal, location: Location) -> None:
+    def add(self, refusal: Refusal, location: Location, *, complaint: bool = False) -> None:
+        self.refused = self.refused or not complaint
         familiar = self.table.familiar(refusal.title)
         self._found.setdefault(
             (location, refusal.title),

@@ -20,6 +20,7 @@ from cudabuild.frontend.diagnostics import KERNEL_RETURNS, DiagnosticSink, Refus
 from cudabuild.frontend.evaluate import evaluate
 from cudabuild.frontend.free_names import FreeNames
 from cudabuild.frontend.iteration import Unrolling
+from cudabuild.frontend.joins import check_joins
 from cudabuild.frontend.operands import (
     Conflict,
     NoneOperand,
@@ -64,7 +65,7 @@ class FunctionInference:
         name: of the specialisation; "" for the kernel.
         table: how numbers meet in it.
         callee: the function.
-        called: the device functions that it calls, as of the last pass.
+        called: the device functions that it calls, as of the last pass, and where.
         settled: whether the types are final.
         waits_for: how many functions deep in the chain of those being typed the outermost one lies whose result it
             needs; its own depth if it needs none.
@@ -90,7 +91,7 @@ class FunctionInference:
         self.callee = callee
         self.settled = False
         self.waits_for = 0
-        self.called: dict[Specialisation, None] = {}
+        self.called: dict[Specialisation, Location] = {}
         self.unrolled: dict[LoopKey, int] = {}
         self.free = FreeNames(callee.function, hir.locals)
         self.hir = hir
@@ -100,6 +101,7 @@ class FunctionInference:
         self.is_kernel = is_kernel
         self.states: dict[HirInstr, Operand] = {}
         self._looked_at: dict[HirInstr, list[Operand | None]] = {}  # with which operands, where nothing else counts
+        self._calls_at: dict[HirInstr, dict[Specialisation, Location]] = {}  # what it called then, where it called any
         self.edges: set[tuple[HirBlock, HirBlock]] = set()
         self.result: Operand | None = None
 
@@ -107,9 +109,17 @@ class FunctionInference:
     def diagnostics(self) -> list[Diagnostic]:
         return [*self.syntax.diagnostics, *self.typing.diagnostics]
 
+    @property
+    def refused(self) -> bool:
+        """Whether something in the function has no result."""
+        return self.syntax.refused or self.typing.refused
+
     # the fixpoint
 
     def run(self) -> None:
+        for instr in self._calls_at:  # what a call means depends on the functions that are being typed
+            del self._looked_at[instr]
+        self._calls_at.clear()
         for _ in range(_MOST_PASSES):
             before = key_of(self.result)
             try:
@@ -118,6 +128,7 @@ class FunctionInference:
                 self._unroll(request)
                 continue
             if not changed and key_of(self.result) == before:
+                check_joins(self)
                 self.settled = True
                 return
             if _depth(self.result) > _DEEPEST_RESULT:
@@ -149,6 +160,7 @@ class FunctionInference:
         self.hir, self.syntax = self.session.hir(self.callee, self.unrolled)
         self.states.clear()
         self._looked_at.clear()
+        self._calls_at.clear()
         self.edges.clear()
 
     def _pass(self) -> bool:
@@ -158,11 +170,13 @@ class FunctionInference:
         changed = False
         reached = {self.hir.blocks[0]} | {target for _, target in self.edges}
         context = Context(Block("scratch"), self.session, inferring=True, table=self.table)
+        states = self.states
         for block in self.hir.blocks:
             if block not in reached:
                 continue
+            end = block.end
             for instr in block.instructions:
-                if instr is block.end:
+                if instr is end:
                     for target in self._targets(instr):
                         if (block, target) not in self.edges:
                             self.edges.add((block, target))
@@ -170,9 +184,9 @@ class FunctionInference:
                         reached.add(target)
                     continue
                 new = self._state(context, instr)
-                old = self.states.get(instr)
-                if old is None or key_of(old) != key_of(new):
-                    self.states[instr] = new
+                old = states.get(instr)
+                if new is not old and (old is None or key_of(old) != key_of(new)):
+                    states[instr] = new
                     changed = True
         return changed
 
@@ -185,8 +199,10 @@ class FunctionInference:
         operands = [None if v is None else states.get(v, _UNKNOWN) for v in instr.operands]
         before = self._looked_at.get(instr)
         if before is not None and all(map(is_, before, operands)):
+            for specialisation in self._calls_at.get(instr, ()):
+                self.called.setdefault(specialisation, instr.location)
             return states[instr]
-        context.at(instr.location, (self, instr), self._allocation_key(instr))
+        context.at(instr.location, (self, instr))
         calls = self.session.calls
         try:
             # A copy: where a variable has no value, numba's rules put a zero in the place of the operand.
@@ -194,14 +210,17 @@ class FunctionInference:
         except Refusal as refusal:
             self.typing.add(refusal, self._place(instr, refusal))
             return Poison()
-        if self.session.calls == calls and instr.op not in _SEE_MORE:
+        for complaint in context.complaints:
+            self.typing.add(complaint, self._place(instr, complaint), complaint=True)
+        if context.complaints:  # to be told again by the next pass, if that is the last
+            return made
+        if self.session.calls == calls:
+            if instr.op not in _SEE_MORE:
+                self._looked_at[instr] = operands
+        elif all(one is not None and one.inference.settled for one in context.called):  # their results are final
             self._looked_at[instr] = operands
+            self._calls_at[instr] = dict.fromkeys(context.called, instr.location)
         return made
-
-    def _allocation_key(self, instr: HirInstr) -> str:
-        # By specialisation: each may give the array another shape or type, as a template's instances do in CUDA C++.
-        where = instr.location
-        return f"{self.name}:{where.line}:{where.column}"
 
     def _place(self, instr: HirInstr, refusal: Refusal) -> Location:
         if refusal.operand is not None and refusal.operand < len(instr.nodes):
@@ -334,7 +353,7 @@ class _Lowering:
         if instr.op == "param":
             argument = self.inference.callee.own(self.arguments, instr.attrs["index"])
             return expand(context, map_leaves(argument, lambda leaf: self._constant(context, leaf)))
-        context.at(instr.location, (self.inference, instr), self.inference._allocation_key(instr))
+        context.at(instr.location, (self.inference, instr))
         operands = [None if v is None else self.values.get(v, Unknown()) for v in instr.operands]
         return evaluate(context, instr, operands, self.inference.free)
 

@@ -28,6 +28,7 @@ from cudabuild.frontend.operands import (
     leaves_of,
     map_leaves,
 )
+from cudabuild.frontend.python_integers import check_joined
 from cudabuild.ir.ir import Value
 from cudabuild.types import NoneType, Tuple, Type, TypeArgument, bool_, none
 
@@ -75,6 +76,7 @@ def pour(context: Context, shape: Operand, source: Operand) -> list[Value]:
         if is_const(shape):
             return []
         missing = isinstance(source, (Undefined, Unknown, Poison, NoneOperand))
+        check_joined(context, source, shape.type)
         return [context.emit("undef", shape.type) if missing else context.convert(source, shape.type)]
     parts = _parts_of(context, shape, source)
     if parts is None:

@@ -13,7 +13,7 @@ from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from cudabuild.definition import DEFAULT_OPTIONS, Options
-from cudabuild.errors import CompilationError, Diagnostic, KernelResultError, KernelValueError, SourceError
+from cudabuild.errors import CompilationError, Diagnostic, KernelResultError, KernelValueError, Location, SourceError
 from cudabuild.frontend.ast_to_hir import build_hir
 from cudabuild.frontend.callee import Callee, callee_of
 from cudabuild.frontend.context import Context
@@ -91,14 +91,18 @@ class Session:
     def diagnostics(self, root: FunctionInference) -> list[Diagnostic]:
         """Those of a function and of every device function that it reaches."""
         found: dict[tuple[Any, ...], Diagnostic] = {}
-        pending, seen = [root], {root}
+        pending: list[tuple[FunctionInference, Callable[[Diagnostic], Diagnostic] | None]] = [(root, None)]
+        seen = {root}
         while pending:
-            inference = pending.pop(0)
+            inference, move = pending.pop(0)
             for diagnostic in inference.diagnostics:
-                found.setdefault((diagnostic.location, diagnostic.title), diagnostic)
-            callees = [specialisation.inference for specialisation in inference.called]
-            pending += [one for one in callees if one not in seen]
-            seen.update(callees)
+                placed = diagnostic if move is None else move(diagnostic)
+                found.setdefault((placed.location, placed.title), placed)
+            for specialisation, location in inference.called.items():
+                callee = specialisation.inference
+                if callee not in seen:
+                    seen.add(callee)
+                    pending.append((callee, (move or _mover(inference, location)) if _is_own(callee.callee) else None))
         return list(found.values())
 
     def hold(self, value: Any) -> None:
@@ -120,6 +124,7 @@ class Session:
         from cudabuild.frontend.free_names import operand_of_object
 
         self.calls += 1
+        context.called.append(None)
         callee = callee_of(function)
         arguments = callee.bind(operands, keywords, lambda value: _default(context, value, operand_of_object))
         if any(isinstance(argument, Unknown) for argument in arguments):
@@ -130,11 +135,12 @@ class Session:
         if context.inferring:
             self._sites[site] = self._find(callee, arguments, self._table_of(context, callee, options))
         specialisation = self._sites[site]
+        context.called[-1] = specialisation
         if context.inferring and context.site is not None:
-            context.site[0].called[specialisation] = None
+            context.site[0].called.setdefault(specialisation, context.location)
         self._settle(specialisation)
         inference = specialisation.inference
-        if inference.diagnostics:
+        if inference.refused:
             return Poison()
         result = inference.result
         if (
@@ -159,11 +165,10 @@ class Session:
 
     def _table_of(self, context: Context, callee: Callee, options: Options) -> Table:
         """How numbers meet in a function: as its own decorator says, or as they do in its caller."""
-        function = callee.function
         if callee.closure is not None:
             table: Table = callee.closure.frame.table
             return table
-        if (function.__module__ or "").partition(".")[0] == "cudabuild":  # the language's own functions
+        if _is_own(callee):
             return WEAK
         return find_table(options["literals"]) if "literals" in options.written else context.table
 
@@ -248,6 +253,29 @@ class Session:
             specialisation.lowered = function
             inference.lower(function)
         return specialisation.lowered
+
+
+def _is_own(callee: Callee) -> bool:
+    """Whether a function is one of the language's own."""
+    return callee.closure is None and (callee.function.__module__ or "").partition(".")[0] == "cudabuild"
+
+
+def _mover(caller: FunctionInference, location: Location) -> Callable[[Diagnostic], Diagnostic]:
+    """What puts a diagnostic of the language's own function where the user's calls it."""
+
+    def move(diagnostic: Diagnostic) -> Diagnostic:
+        text = caller.syntax.source.line_text(location.line)
+        return Diagnostic(
+            diagnostic.title,
+            location,
+            text,
+            kernel=caller.syntax.name,
+            found=diagnostic.found,
+            expected=diagnostic.expected,
+            do=diagnostic.do,
+        )
+
+    return move
 
 
 def _default(context: Context, value: Any, operand_of_object: Callable[[Context, Any], Operand]) -> Operand:

@@ -51,12 +51,14 @@ class Table:
         division_raises: whether a division by zero ends the thread under debug, with an error as in Python.
         floats_vote: whether a warp votes on a float.
         reads_packed: whether fields of records may lie at any address.
+        holds_constants: whether a Python integer that is known must fit into the type of what it meets; else it wraps.
     """
 
     name = "weak"
     reads_undefined = False
     truncates_bounds = False
     reads_packed = True
+    holds_constants = True
     python_float: Float = weak_float
     thread_position: Integer = weak_int
     lanes: Integer = uint32
@@ -202,6 +204,7 @@ class NumbaTable(Table):
     reads_undefined = True
     truncates_bounds = True
     reads_packed = False
+    holds_constants = False
     python_float = float64
     thread_position = int32
     lanes = int32

@@ -169,11 +169,17 @@ class Scalar(Type):
         return Array.from_subscript(self, dims)
 
     def __call__(self, *args: Any) -> Any:
-        """``float32(x)`` as a cast on the host: a NumPy scalar. ``float32(int32, …)``, with types: a signature."""
+        """``float32(x)`` as a cast on the host: a NumPy scalar. ``float32(int32, …)``, with types: a signature.
+
+        A Python integer that does not fit wraps, as in a kernel; NumPy's own types refuse it.
+        """
         if all(isinstance(arg, Type) for arg in args):
             return super().__call__(*args)
         import numpy
 
+        if isinstance(self, Integer) and self.name != "int" and len(args) == 1 and type(args[0]) is int:
+            bits = args[0] & ((1 << self.bits) - 1)
+            args = (bits - (1 << self.bits) if self.signed and bits >> (self.bits - 1) else bits,)
         scalar: Any = {"bool": numpy.bool_, "int": int, "float": float, "complex": complex}.get(self.name)
         return (scalar or getattr(numpy, self.name))(*args)
 

@@ -86,6 +86,9 @@ WRONG = {
     "constant_of_argument": "float32[::1]",
     "captures_a_large_array": "float64[::1]",
     "keyword_only": "float32[::1]",
+    "integers_out_of_bounds": "int8[::1], int32[::1], uint32[::1]",
+    "smallest_of_bytes": "int8[::1], int32[::1]",
+    "result_out_of_bounds": "int16[::1], int64[::1]",
 }
 
 #: function -> (what the message tells to do, the text it is about, the text it proposes)
@@ -102,6 +105,7 @@ FIXES = {
     "returns_a_value": ("store the result in an element", "return x[i]", "x[0] = x[i]"),
     "counts_bits_of_float": ("convert it: int(x)", "popc(x[i])", "popc(int(x[i]))"),
     "wrong_keyword": ("did you mean 'dtype'?", "dtpe", "dtype"),
+    "smallest_of_bytes": ("int32(1000)", "best = 1000", "best = np.int32(1000)"),
 }
 
 

@@ -308,3 +308,38 @@ def alignment_of_three(x):
 def alignment_at_run_time(x, n):
     own = cuda.local.array(4, float32, alignment=n)
     own[0] = x[0]
+
+
+def integers_out_of_bounds(a, n, u):
+    a[0] = a[1] // 1000
+    a[1] += 300
+    a[2] = -200
+    n[0] = n[1] & 0xFFFFFFFF
+    n[1] = 2**40 - n[1]
+    n[2] = divmod(a[1], 1000)[1]
+    u[0] = u[1] * -1
+    u[1] = u[0] & ~3
+    u[2] = 2**32 << u[1]
+    u[3] = a[0] or 1000
+    cuda.atomic.max(n, 0, 1 << 31)
+    u[4:6] = -1
+
+
+def smallest_of_bytes(a, n):
+    best = 1000
+    for value in a:
+        if value < best:
+            best = value
+    n[0] = best
+
+
+def limit_of(x):
+    if x > 0:
+        return x
+    return 70000
+
+
+def result_out_of_bounds(a, n):
+    n[0] = limit_of(a[0])
+    n[1] = np.maximum(a[1], 70000)
+    n[2] = cuda.selp(a[2] > 0, -70000, a[2])

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from program_meaning import BITS, INTEGERS
 from program_tree import Expr
 
 __all__ = [
-    "COMPARISONS", "DYADIC", "EDGES", "FLOAT_TEXTS", "NEAR", "SYMBOLS", "Callable_", "Scope", "View", "cast",
+    "COMPARISONS", "DYADIC", "EDGES", "FLOAT_TEXTS", "NEAR", "SYMBOLS", "Callable_", "Scope", "View", "cast", "late",
 ]  # fmt: skip
 
 SYMBOLS = {
@@ -81,4 +82,15 @@ def cast(expr: Expr, kind: str) -> Expr:
     """``expr`` as ``kind`` where the language converts of its own accord: only the meaning says so."""
     if expr.kind == kind:
         return expr
-    return Expr(kind, "{}", f"{expr.kind}_to_{kind}({{}})", [expr])
+    source = "{}" if expr.kind != "int" or kind not in INTEGERS else late(expr, kind)
+    return Expr(kind, source, f"{expr.kind}_to_{kind}({{}})", [expr])
+
+
+def late(expr: Expr, kind: str) -> str:
+    """The template of a Python integer that meets the type ``kind``: no compiler must know one that it cannot hold,
+    or the program is refused. It knows much; but the values of literals are known here too."""
+    bits, text = BITS[kind], expr.source.strip("()")
+    low, high = (0, (1 << bits) - 1) if kind[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    if text.lstrip("-").isdigit() and low <= int(text) <= high:
+        return "{}"
+    return "({} + cuda.threadIdx.x * 0)"

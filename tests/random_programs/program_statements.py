@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from program_expressions import Expressions
 from program_meaning import COMPLEX
-from program_rules import is_float, is_weak
-from program_scope import SYMBOLS, View, cast
+from program_rules import is_float, is_integer, is_weak
+from program_scope import SYMBOLS, View, cast, late
 from program_tree import ArraySpec, Clause, Expr, Statement
 
 __all__ = ["TURNS", "PlainStatements"]
@@ -140,7 +140,8 @@ class PlainStatements:
         make, name = self.make, self.new_name("z")
         op = make.choose(("add", "sub", "mul"))
         parts = [make.expr("int", 2), make.expr(kind, 2)]
-        source = f"{name} = {{}}\n{name} = {name} {SYMBOLS[op]} {{}}"
+        number = late(parts[0], kind) if is_integer(kind) else "{}"
+        source = f"{name} = {number}\n{name} = {name} {SYMBOLS[op]} {{}}"
         meaning = f"{name} = {{}}\n{name} = {op}_{kind}(int_to_{kind}({name}), {{}})"
         make.scope.variables[name] = kind
         return [Statement("retyped", [Clause(source, meaning, parts)])]

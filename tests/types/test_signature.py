@@ -99,3 +99,8 @@ def test_odd_dimensions_are_refused(dims: object) -> None:
 def test_a_list_of_something_else_is_refused() -> None:
     with pytest.raises(SignatureError, match="a tuple of cudabuild types"):
         parse_signatures([3])
+
+
+def test_a_type_called_on_the_host_wraps_as_in_a_kernel() -> None:
+    assert (int8(300), uint32(-1), int64(1 << 63)) == (44, 0xFFFFFFFF, -(1 << 63))
+    assert int8(300).dtype == "int8"

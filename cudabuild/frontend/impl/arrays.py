@@ -27,6 +27,7 @@ from cudabuild.frontend.operands import (
     type_of,
 )
 from cudabuild.frontend.promotion import join_types
+from cudabuild.frontend.python_integers import check_joined
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Array, Boolean, Complex, Integer, Member, Record, Scalar, bool_, none, weak_int
 from cudabuild.types.named import NamedTuple
@@ -480,6 +481,8 @@ def _dynamic_tuple_item(context: Context, base: Operand, elements: tuple[Operand
         above = context.emit("cmp", bool_, position, context.weak(len(elements)), predicate="ge")
         outside = context.emit("or", bool_, below, above)
         context.emit("raise", none, outside, exception="builtins:IndexError", message=_TUPLE_INDEX)
+    for element in elements:
+        check_joined(context, element, kind)
     result = context.convert(elements[-1], kind)
     for at in range(len(elements) - 2, -1, -1):
         here = compare_numbers(context, "==", position, context.weak(at))

@@ -17,6 +17,7 @@ from cudabuild.frontend.impl import times
 from cudabuild.frontend.impl.elements import check_alignment, load_element, member_array, place_of, rebase
 from cudabuild.frontend.impl.texts import store_text
 from cudabuild.frontend.operands import Operand, Static, TupleOperand, describe
+from cudabuild.frontend.python_integers import check_stored
 from cudabuild.ir.ir import Value
 from cudabuild.types import Array, CharSeq, Member, Record, Scalar, bool_, none, uint8, weak_int
 
@@ -70,6 +71,7 @@ def _number(context: Context, dtype: Scalar, value: Operand, position: int) -> V
     if isinstance(value, Value) and (times.is_time(dtype) or times.is_time(value.type)):
         return times.convert(context, value, dtype, position)
     if isinstance(value, Value) and isinstance(value.type, Scalar):
+        check_stored(context, value, dtype, position)
         try:
             return context.cast(value, dtype)
         except Refusal as refusal:

@@ -7,6 +7,7 @@ from cudabuild.frontend.context import Context
 from cudabuild.frontend.impl.math_functions import as_float
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import Operand
+from cudabuild.frontend.python_integers import check_operands
 from cudabuild.ir.ir import Value
 from cudabuild.types import Boolean, Integer, Scalar, bool_, int32, weak_int
 
@@ -59,6 +60,7 @@ def selp(context: Context, condition: Operand, a: Operand, b: Operand) -> Operan
     assert isinstance(x.type, Scalar)
     assert isinstance(y.type, Scalar)
     kind = context.table.extreme(x.type, y.type)
+    check_operands(context, "selp", (x, y), kind, first=2)
     return context.emit("select", kind, test, context.cast(x, kind), context.cast(y, kind))
 
 

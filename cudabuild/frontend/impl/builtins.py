@@ -20,6 +20,7 @@ from cudabuild.frontend.operands import (
     describe,
     is_const,
 )
+from cudabuild.frontend.python_integers import is_out_of_bounds
 from cudabuild.ir.ir import Value
 from cudabuild.types import Array, Boolean, Float, Integer, Scalar, bool_, float64, int64, uint64, weak_int
 
@@ -77,11 +78,23 @@ def _extreme(context: Context, op: str, values: tuple[Operand, ...]) -> Operand:
         assert isinstance(result.type, Scalar)
         assert isinstance(value.type, Scalar)
         kind = context.table.extreme(result.type, value.type)
+        beyond = _beyond(context, op, kind, result, value)
+        if beyond is not None:
+            result = beyond
+            continue
         a, b = context.cast(result, kind), context.cast(value, kind)
         if complex_numbers.is_complex(a):
             complex_numbers.compare(context, "<" if op == "min" else ">", b, a)  # which refuses it
         result = _better(context, op, kind, a, b)
     return result
+
+
+def _beyond(context: Context, op: str, kind: Scalar, a: Value, b: Value) -> Value | None:
+    """The smaller or larger of a number and a known Python integer that its type cannot hold, else None."""
+    for bound, other in ((a, b), (b, a)):
+        if context.table.holds_constants and is_out_of_bounds(bound, kind):
+            return other if (const_of(bound) > 0) == (op == "min") else bound
+    return None
 
 
 def _better(context: Context, op: str, kind: Scalar, a: Value, b: Value) -> Value:

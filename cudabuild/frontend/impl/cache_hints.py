@@ -10,6 +10,7 @@ from cudabuild.frontend.impl.assignment import check_writable
 from cudabuild.frontend.impl.pointers import element_at, is_pointer
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, describe, type_of
+from cudabuild.frontend.python_integers import check_stored
 from cudabuild.ir.ir import Value
 from cudabuild.lang.cache import LOADS, STORES
 from cudabuild.lang.name import KernelName
@@ -71,7 +72,9 @@ def _store(name: KernelName, hint: str) -> None:
         base, indices = _place(context, name.name, array, index)
         check_writable(base)
         assert isinstance(base.type, Array)
-        number = context.cast(context.scalar(value, f"what cuda.{name.name} stores", 3), base.type.dtype)
+        number = context.scalar(value, f"what cuda.{name.name} stores", 3)
+        check_stored(context, number, base.type.dtype, 3)
+        number = context.cast(number, base.type.dtype)
         context.emit("store", none, base, *indices, number, hint=hint)
         return NoneOperand()
 

@@ -9,9 +9,10 @@ from cudabuild.frontend.impl.arrays import element_index
 from cudabuild.frontend.impl.casts import scalar_type_of
 from cudabuild.frontend.impl.registry import kernel_name
 from cudabuild.frontend.operands import NoneOperand, Operand, const_of, describe, is_const
+from cudabuild.frontend.python_integers import check_stored
 from cudabuild.ir.ir import Value, element_type
 from cudabuild.ir.ops import ATOMICS
-from cudabuild.types import Array, Complex, Float, Integer, float16, none
+from cudabuild.types import Array, Complex, Float, Integer, Type, float16, none
 
 __all__: list[str] = []
 
@@ -154,6 +155,12 @@ def _atomic_index(context: Context, name: str, array: Value, index: Operand) -> 
         raise
 
 
+def _converted(context: Context, value: Value, dtype: Type, position: int) -> Value:
+    """``value`` as an element, as if it were stored."""
+    check_stored(context, value, dtype, position)
+    return context.cast(value, dtype)
+
+
 def _register(function: str, elements: str) -> None:
     name = _ATOMIC_NAMES.get(function, function)
 
@@ -162,7 +169,7 @@ def _register(function: str, elements: str) -> None:
         target = _atomic_array(name, array, elements)
         indices = _atomic_index(context, name, target, index)
         dtype = element_type(target.type)
-        new = context.cast(context.scalar(value, "the value", 3), dtype)
+        new = _converted(context, context.scalar(value, "the value", 3), dtype, 3)
         return context.emit("atomic", dtype, target, *indices, new, function=function)
 
 
@@ -175,8 +182,8 @@ def cas(context: Context, array: Operand, index: Operand, old: Operand, value: O
     target = _atomic_array("cas", array, "number")
     indices = _atomic_index(context, "cas", target, index)
     dtype = element_type(target.type)
-    wanted = context.cast(context.scalar(old, "the value to compare with", 3), dtype)
-    new = context.cast(context.scalar(value, "the value", 4), dtype)
+    wanted = _converted(context, context.scalar(old, "the value to compare with", 3), dtype, 3)
+    new = _converted(context, context.scalar(value, "the value", 4), dtype, 4)
     return context.emit("atomic_cas", dtype, target, *indices, wanted, new)
 
 
@@ -185,7 +192,7 @@ def compare_and_swap(context: Context, array: Operand, old: Operand, value: Oper
     target = _atomic_array("compare_and_swap", array, "number")
     dtype = element_type(target.type)
     assert isinstance(target.type, Array)
-    wanted = context.cast(context.scalar(old, "the value to compare with", 2), dtype)
-    new = context.cast(context.scalar(value, "the value", 3), dtype)
+    wanted = _converted(context, context.scalar(old, "the value to compare with", 2), dtype, 2)
+    new = _converted(context, context.scalar(value, "the value", 3), dtype, 3)
     first = [context.weak(0)] * target.type.ndim
     return context.emit("atomic_cas", dtype, target, *first, wanted, new)

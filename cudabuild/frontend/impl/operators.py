@@ -21,6 +21,7 @@ from cudabuild.frontend.operands import (
     is_const,
     type_of,
 )
+from cudabuild.frontend.python_integers import check_operands
 from cudabuild.ir.ir import Value
 from cudabuild.lang.vector import VECTORS
 from cudabuild.types import (
@@ -177,6 +178,7 @@ def _check_divisor(context: Context, divisor: Value) -> None:
 
 
 def _same_type(context: Context, operator: str, op: str, a: Value, b: Value, kind: Scalar) -> Value:
+    check_operands(context, operator, (a, b), kind)
     left, right = context.cast(a, kind), context.cast(b, kind)
     if is_const(left) and is_const(right):
         folded = fold_binary(operator, const_of(left), const_of(right), kind)
@@ -220,6 +222,7 @@ def _integers(operator: str, a: Value, b: Value, meet: Callable[[Scalar, Scalar]
 
 def _shift(context: Context, operator: str, a: Value, b: Value) -> Value:
     kind = _integers(operator, a, b, context.table.shift)
+    check_operands(context, operator, (a, b), kind, converted=1)
     left = context.cast(a, kind)
     count = b if isinstance(b.type, Integer) else context.cast(b, weak_int)
     if is_const(left) and is_const(count):
@@ -233,6 +236,7 @@ def _power(context: Context, a: Value, b: Value) -> Operand:
     short = is_const(b) and isinstance(b.type, Integer) and abs(const_of(b)) <= _LONGEST_CHAIN
     exponent = const_of(b) if short else None
     kind = context.table.power(a.type, b.type, exponent)
+    check_operands(context, "**", (a, b), kind, converted=1)
     if exponent is not None and not (exponent < 0 and isinstance(kind, Integer)):
         return _multiply_chain(context, context.cast(a, kind), exponent, kind)
     if isinstance(kind, Integer):
@@ -271,6 +275,7 @@ def logical(context: Context, operator: str, left: Operand, right: Operand) -> O
             return context.emit(operator, bool_, left, right)
         if isinstance(left.type, Scalar) and isinstance(right.type, Scalar):
             kind = context.table.extreme(left.type, right.type)
+            check_operands(context, operator, (left, right), kind)
             a, b = context.cast(left, kind), context.cast(right, kind)
             return context.emit("select", kind, first, *((b, a) if operator == "and" else (a, b)))
     second = context.truth(right)
