@@ -37,6 +37,7 @@ from cudabuild.types import format_signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
 
     from cudabuild.definition import KernelDefinition
     from cudabuild.faults import Site
@@ -108,7 +109,7 @@ class Compilation:
     def get(self, name: str, request: Request) -> Any:
         """The result of the stage ``name`` for ``request``."""
         stage = _BY_NAME[name]
-        key = (name, *(getattr(request, part) for part in stage.depends))
+        key = self._key(stage, request)
         if key not in self._results:
             outer, self._inner = self._inner, 0.0
             start = time.perf_counter()
@@ -118,6 +119,30 @@ class Compilation:
                 self.watch(name, spent - self._inner)
             self._inner = outer + spent
         return self._results[key]
+
+    def link_beside(self, requests: Iterable[Request], threads: int) -> None:
+        """Links the cubins of ``requests`` in threads, each as soon as its PTX is there.
+
+        Only the linker runs in them: the stages before it are LLVM's, which has one lock.
+        """
+        from concurrent.futures import ThreadPoolExecutor  # 6 ms, and most compilations are for one target
+
+        linking: list[tuple[tuple[Any, ...], Future[cubin.CubinResult]]] = []
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                for request in requests:
+                    if request.target is not None and not request.target.is_ptx:
+                        text, symbol = self.get("ptx", request), self.symbol(request.index_width)
+                        job = pool.submit(cubin.link_cubin, text, request.target, self.options, symbol)
+                        linking.append((self._key(_BY_NAME["cubin"], request), job))
+                for key, job in linking:
+                    self._results[key] = job.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _key(self, stage: Stage, request: Request) -> tuple[Any, ...]:
+        return (stage.name, *(getattr(request, part) for part in stage.depends))
 
     def symbol(self, index_width: int) -> str:
         """The entry's name: readable in profilers, and distinct for every overload, option set and width."""
@@ -307,6 +332,7 @@ def compile_images(
     options: Options | None = None,
     *,
     watch: Watch | None = None,
+    threads: int = 1,
 ) -> list[KernelImage]:
     """One overload for many targets and index widths, targets first; work that they share is done once.
 
@@ -317,9 +343,13 @@ def compile_images(
         index_widths: 32, 64 or both.
         options: compile options in place of the definition's own.
         watch: called with each stage's name and the seconds it took.
+        threads: how many cubins to link at once; nvJitLink runs beside itself and beside LLVM.
     """
     work = Compilation(definition, signature, options, watch)
-    return [work.get("image", Request(target, width)) for target in targets for width in index_widths]
+    requests = [Request(target, width) for target in targets for width in index_widths]
+    if threads > 1:
+        work.link_beside(requests, threads)
+    return [work.get("image", request) for request in requests]
 
 
 def dump(

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["SETTINGS", "Setting", "check_table", "environment", "find_setting", "get", "get_setting", "log", "warn"]
+__all__ = [
+    "SETTINGS", "Setting", "changed_environment", "check_table", "environment", "find_setting", "get", "get_setting",
+    "log", "warn",
+]  # fmt: skip
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -328,6 +331,13 @@ SETTINGS: tuple[Setting, ...] = (
         "setuptools.build_meta by default.",
         key="build-backend",
     ),
+    Setting(
+        "backend_path",
+        "paths",
+        (),
+        "Folders of the project that an in-tree build-backend is imported from, as backend-path in [build-system].",
+        key="backend-path",
+    ),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -354,6 +364,13 @@ def get(name: str) -> Any:
 def environment(variable: str) -> str | None:
     """A variable of the environment that is not ours (``SOURCE_DATE_EPOCH`` …), or None."""
     return os.environ.get(variable)
+
+
+def changed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    """This process's environment for a child process, with other values of some variables; None takes one out."""
+    changed = {name: value for name, value in os.environ.items() if changes.get(name, "") is not None}
+    changed.update((name, value) for name, value in changes.items() if value is not None)
+    return changed
 
 
 def check_table(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PTX to cubin with nvJitLink: the only module that uses it.
 
-One major version of nvJitLink serves a process. Its version 12 is taken unless a target needs 13: its cubins load on
-12.x and 13.x drivers, those of 13 only from driver 580 on. Where both are installed (torch brings 13) the chosen
-library is loaded by its path before the first call, because cuda-bindings would otherwise take 13 silently.
+One major version of nvJitLink serves a process. Its version 12 (from 12.9 on) is taken unless a target needs 13: its
+cubins load on 12.x and 13.x drivers, those of 13 only from driver 580 on. Where both are installed (torch brings 13)
+the chosen library is loaded by its path before the first call, because cuda-bindings would otherwise take 13 silently.
 
 nvJitLink assembles as ``ptxas -c`` does: without launch bounds it aims at 32 registers, and of a shared array it knows
 only the declared alignment.
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from cudabuild.definition import Options
     from cudabuild.target import Target
 
-__all__ = ["CubinResult", "find_linker", "link_cubin", "linker_major", "toolchain"]
+__all__ = [
+    "CubinResult", "choose_linker", "find_linker", "installed_linkers", "link_cubin", "linker_major", "toolchain",
+]  # fmt: skip
 
 #: Where NVIDIA's packages put the library, below the ``nvidia`` folder of a site-packages.
 _PLACES = {
@@ -62,10 +64,42 @@ class CubinResult:
     version: tuple[int, int]
 
 
-def linker_major(target: Target) -> int:
-    """The major version of nvJitLink that a process linking for ``target`` loads: 12 unless only 13 will do."""
+_chosen: int | None = None
+
+
+def choose_linker(major: int | None) -> None:
+    """Has this process load one major version of nvJitLink, whatever its targets; None: what they need."""
+    global _chosen
+    _chosen = major
+
+
+def linker_major(target: Target, wanted: int | None = None) -> int:
+    """The major version of nvJitLink that a process linking for ``target`` loads: 12 unless only 13 will do.
+
+    Args:
+        target: a cubin target.
+        wanted: the major version to take whatever is installed; what :func:`choose_linker` chose by default.
+    """
+    wanted = wanted or _chosen
+    if wanted is not None:
+        return wanted
     installed = _installed()
-    return 12 if target.linker[0] <= 12 and (12 in installed or 13 not in installed) else 13
+    return 12 if target.linker[0] <= 12 and (_is_usable(12) or 13 not in installed) else 13
+
+
+def installed_linkers() -> dict[int, str]:
+    """Major version -> full version (as far as it is known) of the nvJitLink packages found, without loading any."""
+    return {major: _package_version(major) or str(major) for major in sorted(_installed())}
+
+
+def _is_usable(major: int) -> bool:
+    """Whether NVIDIA's package of a major version is there and new enough: 12.8 lacks targets that 12.9 has."""
+    if major not in _installed():
+        return False
+    words = (_package_version(major) or "").split(".")
+    return not (words[0].isdigit() and len(words) > 1 and words[1].isdigit()) or (int(words[0]), int(words[1])) >= (
+        (12, 9) if major == 12 else (13, 0)
+    )
 
 
 def find_linker(target: Target) -> tuple[int, int]:

@@ -1,38 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a build: workers discover and compile, this process keeps the plan and collects what comes back.
 
-Processes, because LLVM holds one lock; one kernel's overload at a time to each, so that none waits long for the last.
-A worker that dies is told by the kernel that it was compiling, and replaced.
+One worker process per job, each compiling one kernel's overload at a time, so that none waits long for the last. A
+worker that dies is told by the kernel and target that it was compiling, and replaced. With an executor, the compiling
+is done wherever that runs its tasks (see ``remote.py``), and this process asks its own cache first.
 """
 
 from __future__ import annotations
 
-import json
+import concurrent.futures
+import contextlib
 import os
 import queue
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
-from cudabuild.build.plan import plan_tasks
+from cudabuild.build.plan import TaskGroup, plan_tasks, split_targets
+from cudabuild.build.pool import Worker, WorkerEnded, compile_with
 from cudabuild.build.project import Project
+from cudabuild.build.reach import Reached
 from cudabuild.build.settings import BuildSettings
-from cudabuild.build.worker import CompileResult, Discovery, FoundKernel, Task, receive, send
+from cudabuild.build.worker import CompileResult, Discovery, FoundKernel, Task
 from cudabuild.errors import ToolError
 from cudabuild.image.image import KernelImage
 
-__all__ = ["BuildResult", "Progress", "run_build"]
+__all__ = ["BuildResult", "Progress", "count_processors", "run_build"]
 
 #: Called after each overload: (how many are done, how many there are, the latest result).
 Progress = Callable[[int, int, CompileResult], None]
-
-#: ``sys.path`` is handed on as it is: an isolated build's packages may have come from anywhere.
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from cudabuild.build.worker import main; sys.exit(main())"
-)
 
 
 @dataclass
@@ -45,6 +41,8 @@ class BuildResult:
         errors: everything that is wrong, each once.
         compiled, cached: how many images were made now, and how many were there already.
         unreadable: the files that cannot be parsed, as ``file:line: reason``.
+        seconds: overload, as (module, qualified name, signature) -> what its images took a worker.
+        reached: what the slices looked at besides the project's modules.
     """
 
     kernels: tuple[FoundKernel, ...] = ()
@@ -53,24 +51,40 @@ class BuildResult:
     compiled: int = 0
     cached: int = 0
     unreadable: tuple[str, ...] = ()
+    seconds: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    reached: Reached = field(default_factory=Reached)
 
 
-def run_build(project: Project, settings: BuildSettings, progress: Progress | None = None) -> BuildResult:
+def run_build(
+    project: Project,
+    settings: BuildSettings,
+    progress: Progress | None = None,
+    executor: concurrent.futures.Executor | None = None,
+) -> BuildResult:
     """Discovers and compiles all kernels of a project.
 
+    Args:
+        project: the project.
+        settings: what to build.
+        progress: called after each overload.
+        executor: where to compile, in place of processes of this one; by default what ``settings.executor`` names. What
+            it is given are plain bytes, so it may run its tasks on other machines that have the same cudabuild.
+
     Raises:
-        ToolError: a worker process cannot be started.
+        ToolError: a worker process cannot be started, or the executor cannot be had.
     """
     result = BuildResult()
-    with _Workers(project, settings) as workers:
+    with _find_executor(settings, executor) as chosen, _Workers(project, settings) as workers:
         found = workers.discover()
         result.kernels = found.kernels
+        result.reached = found.reached
         result.unreadable = tuple(map(str, found.unreadable))
         result.errors += [kernel.error for kernel in found.kernels if kernel.error]
+        result.errors += settings.find_unknown_kernels(f"{one.module}:{one.qualname}" for one in found.kernels)
         if settings.strict:
             result.errors += [f"{kernel.left} (strict)" for kernel in found.kernels if kernel.left]
-        tasks = plan_tasks(found.kernels, settings)
-        total = sum(map(len, tasks))
+        groups = plan_tasks(found.kernels, settings)
+        total = sum(len(group.tasks) for group in groups)
         results: list[CompileResult] = []
 
         def collect(done: CompileResult) -> None:
@@ -78,56 +92,41 @@ def run_build(project: Project, settings: BuildSettings, progress: Progress | No
             if progress is not None:
                 progress(len(results), total, done)
 
-        for group in tasks:
-            workers.compile(group, collect)
+        for group in groups:
+            if chosen is None:
+                workers.compile(group, collect)
+            else:
+                workers.compile_elsewhere(group, chosen, collect)
     for done in sorted(results, key=lambda done: (str(done.task), done.task.targets)):
         result.images += done.images
         result.cached += done.cached
         result.errors += [error for error in done.errors if error not in result.errors]
+        overload = (done.task.module, done.task.qualname, done.task.signature)
+        result.seconds[overload] = result.seconds.get(overload, 0.0) + done.seconds
     result.compiled = len(result.images) - result.cached
     return result
 
 
-class _Worker:
-    """One worker process."""
+def count_processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS or Windows
+        return os.cpu_count() or 1
 
-    def __init__(self, project: Project, settings: BuildSettings) -> None:
-        paths = [os.path.abspath(path) for path in sys.path]
-        try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", _START, json.dumps(paths)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-        except OSError as error:
-            raise ToolError(f"no compiler process can be started with {sys.executable}: {error}") from None
-        files = {name: (file.name, file.path, file.is_package) for name, file in project.files.items()}
-        self._send((project.root, files, settings))
 
-    def _send(self, message: Any) -> None:
-        assert self.process.stdin is not None
-        try:
-            send(self.process.stdin, message)
-        except OSError:
-            raise EOFError from None
+@contextlib.contextmanager
+def _find_executor(
+    settings: BuildSettings, given: concurrent.futures.Executor | None
+) -> Iterator[concurrent.futures.Executor | None]:
+    """The executor that was given or that the settings name; None for worker processes of this one."""
+    if given is not None or settings.executor in ("", "processes", "threads"):
+        yield given
+        return
+    from cudabuild.build.remote import open_executor
 
-    def receive(self) -> Any:
-        assert self.process.stdout is not None
-        return receive(self.process.stdout)
-
-    def ask(self, task: Task) -> CompileResult:
-        self._send(task)
-        result: CompileResult = self.receive()
-        return result
-
-    def close(self) -> int:
-        """Ends the process and returns its exit status."""
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
-        try:
-            return self.process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+    with open_executor(settings.executor) as executor:
+        yield executor
 
 
 class _Workers:
@@ -136,8 +135,9 @@ class _Workers:
     def __init__(self, project: Project, settings: BuildSettings) -> None:
         self.project = project
         self.settings = settings
-        self._idle: list[_Worker] = []
-        self._all: list[_Worker] = []
+        self.discovery: Discovery | None = None
+        self._idle: list[Worker] = []
+        self._all: list[Worker] = []
         self._lock = threading.Lock()
         self._closed = False
 
@@ -145,99 +145,109 @@ class _Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # After an error or Ctrl-C the workers are in the middle of something: nothing of it is wanted any more.
         with self._lock:
             self._closed = True
-        self._close_all(kill=error[0] is not None)
-
-    def _close_all(self, *, kill: bool = False) -> None:
-        with self._lock:
             workers, self._all = self._all, []
+        # After an error or Ctrl-C the workers are in the middle of something: nothing of it is wanted any more.
         for worker in workers:
-            if kill:
-                worker.process.kill()
+            if error[0] is not None:
+                worker.kill()
+        for worker in workers:
             worker.close()
 
-    def _start(self) -> tuple[_Worker, Discovery]:
+    def _start(self, linker: int | None) -> Worker:
         """A worker that has made its discovery.
 
         Raises:
             ToolError: it cannot be started, or ended before it was done.
         """
-        worker = _Worker(self.project, self.settings)
+        worker = Worker()
         with self._lock:
             self._all.append(worker)
             closed = self._closed
         if closed:  # between our start and the end of the build
-            worker.process.kill()
+            worker.kill()
         try:
-            found: Discovery = worker.receive()
-        except EOFError:
-            raise ToolError(
-                f"the process that looks for kernels ended with status {worker.close()}; its message stands above"
-            ) from None
-        return worker, found
+            worker.start(self.project, self.settings, linker=linker)
+        except WorkerEnded as death:
+            raise ToolError(f"the process that looks for kernels {death.how}; its message stands above") from None
+        return worker
 
     def discover(self) -> Discovery:
-        """Starts the first worker."""
-        worker, found = self._start()
+        """Starts the first worker, which then compiles the first group of targets."""
+        linker, _ = split_targets(self.settings.targets, self.settings.nvjitlink)[0]
+        worker = self._start(linker)
         self._idle.append(worker)
-        return found
+        self.discovery = worker.discovery
+        return worker.discovery
 
-    def compile(self, tasks: Sequence[Task], collect: Callable[[CompileResult], None]) -> None:
+    def compile(self, group: TaskGroup, collect: Callable[[CompileResult], None]) -> None:
         """Compiles tasks that one nvJitLink serves, calling ``collect`` from this thread for each."""
+        jobs = self.settings.jobs or count_processors()
+        count = 1 if self.settings.executor == "threads" else min(jobs, len(group.tasks))
+        # More processors than kernels: the images of a kernel are linked side by side.
+        threads = max(1, jobs // max(count, 1))
         waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        for task in tasks:
-            waiting.put(task)
+        for task in group.tasks:
+            waiting.put(replace(task, threads=threads))
         done: queue.SimpleQueue[CompileResult | BaseException] = queue.SimpleQueue()
-        count = min(self.settings.jobs or _processors(), len(tasks))
-        threads = [threading.Thread(target=self._serve, args=(waiting, done), daemon=True) for _ in range(count)]
-        for thread in threads:
+        serve = [
+            threading.Thread(target=self._serve, args=(group.linker, waiting, done), daemon=True) for _ in range(count)
+        ]
+        for thread in serve:
             thread.start()
-        for _ in tasks:
+        for _ in group.tasks:
             result = done.get()
             if isinstance(result, BaseException):
                 raise result
             collect(result)
-        # They have loaded this group's nvJitLink, and are of no use to another's.
-        self._idle.clear()
-        for thread in threads:
+        for thread in serve:  # they close their workers, which have loaded this group's nvJitLink
             thread.join()
-        self._close_all()
+        self._idle.clear()
 
-    def _serve(self, waiting: queue.SimpleQueue[Task], done: queue.SimpleQueue[CompileResult | BaseException]) -> None:
-        worker: _Worker | None = None
-        while True:
-            try:
-                task = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                if worker is None:
-                    worker = self._take()
-                done.put(worker.ask(task))
-            except EOFError:
-                status = worker.close() if worker is not None else 0
-                done.put(CompileResult(task, [], errors=(f"{task}: {_death(status)}",)))
-                worker = None
-            except BaseException as error:
-                done.put(error)  # raised where the results are collected
-                return
+    def _serve(
+        self,
+        linker: int | None,
+        waiting: queue.SimpleQueue[Task],
+        done: queue.SimpleQueue[CompileResult | BaseException],
+    ) -> None:
+        worker: Worker | None = None
+        try:
+            while True:
+                try:
+                    task = waiting.get_nowait()
+                except queue.Empty:
+                    break
+                worker = worker or self._take(linker)
+                worker, result = compile_with(worker, task, lambda: self._start(linker))
+                done.put(result)
+        except BaseException as error:
+            done.put(error)  # raised where the results are collected
+        else:
+            if worker is not None:
+                worker.close()
 
-    def _take(self) -> _Worker:
+    def _take(self, linker: int | None) -> Worker:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return self._start()[0]
+        return self._start(linker)
 
+    def compile_elsewhere(
+        self, group: TaskGroup, executor: concurrent.futures.Executor, collect: Callable[[CompileResult], None]
+    ) -> None:
+        """As ``compile``, with an executor; what the cache has is not sent to it."""
+        from cudabuild.build.remote import compile_all, look_up
 
-def _death(status: int) -> str:
-    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"the process that compiled it {how}; its last words stand above"
-
-
-def _processors() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS or Windows
-        return os.cpu_count() or 1
+        assert self.discovery is not None
+        worker = self._take(group.linker)
+        missing: list[Task] = []
+        for task in group.tasks:
+            found = look_up(worker, task)
+            if found is None:
+                missing.append(task)
+            else:
+                collect(found)
+        worker.close()
+        self._idle.clear()
+        compile_all(self.project, self.settings, self.discovery.reached, group.linker, missing, executor, collect)

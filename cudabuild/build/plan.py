@@ -11,11 +11,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cudabuild.backend.cubin import linker_major
 from cudabuild.build.project import Project
 from cudabuild.build.settings import BuildSettings
-from cudabuild.build.worker import FoundKernel, Task, split_targets
+from cudabuild.build.worker import FoundKernel, Task
+from cudabuild.target import Target
 
-__all__ = ["FOLDER", "Artefacts", "find_artefacts", "is_artefact", "plan_tasks"]
+__all__ = ["FOLDER", "Artefacts", "TaskGroup", "find_artefacts", "is_artefact", "plan_tasks", "split_targets"]
 
 #: The folder of a package that holds its archives; the import hook looks for it.
 FOLDER = "_cudabuild"
@@ -56,14 +58,46 @@ def is_artefact(path: str) -> bool:
     return in_folder and (name.endswith(".cuar") or name in ("index.json", ".gitignore"))
 
 
-def plan_tasks(kernels: Iterable[FoundKernel], settings: BuildSettings) -> list[list[Task]]:
-    """Every kernel × signature, for all targets: one list for each nvJitLink that is needed."""
+@dataclass(frozen=True)
+class TaskGroup:
+    """What one kind of process compiles: one process loads one nvJitLink.
+
+    Attributes:
+        linker: the major version that it loads; None where it only makes PTX.
+        tasks: every kernel × signature, each for all targets that this linker serves.
+    """
+
+    linker: int | None
+    tasks: tuple[Task, ...]
+
+
+def plan_tasks(kernels: Iterable[FoundKernel], settings: BuildSettings) -> list[TaskGroup]:
+    """Every kernel × signature for all targets, by the nvJitLink that makes them."""
     overloads = [(kernel, text) for kernel in kernels for text in kernel.signatures]
-    groups: Sequence[tuple[object, ...]] = split_targets(settings.targets)
     return [
-        [
-            Task(kernel.module, kernel.qualname, text, tuple(map(str, targets)), settings.index_widths)
-            for kernel, text in overloads
-        ]
-        for targets in groups
+        TaskGroup(
+            linker,
+            tuple(
+                Task(kernel.module, kernel.qualname, text, tuple(map(str, targets)), settings.index_widths)
+                for kernel, text in overloads
+            ),
+        )
+        for linker, targets in split_targets(settings.targets, settings.nvjitlink)
+    ]
+
+
+def split_targets(targets: Sequence[Target], nvjitlink: str = "auto") -> list[tuple[int | None, tuple[Target, ...]]]:
+    """Targets by the major version of nvJitLink that makes them, the older first; PTX goes with the first.
+
+    Args:
+        targets: in canonical order.
+        nvjitlink: the setting: ``"12"`` or ``"13"`` for that one, ``"auto"`` for 12.9 where it will do.
+    """
+    wanted = None if nvjitlink == "auto" else int(nvjitlink)
+    majors = {target: linker_major(target, wanted) for target in targets if not target.is_ptx}
+    linkers: list[int | None] = [*sorted(set(majors.values()))]
+    first = linkers[0] if linkers else None
+    return [
+        (linker, tuple(target for target in targets if majors.get(target, first) == linker))
+        for linker in linkers or [None]
     ]

@@ -9,29 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
-import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import IO, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from cudabuild.backend.cubin import choose_linker
 from cudabuild.build.discover import Kernel, find_candidates, leave, load_kernels
+from cudabuild.build.pool import receive, send
 from cudabuild.build.project import ModuleFile, Project
+from cudabuild.build.reach import Reached, Recorder
 from cudabuild.build.sandbox import Failure, Sandbox
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.slice import Slicer
+from cudabuild.cache.batch import Batch
 from cudabuild.cache.store import Cache
-from cudabuild.definition import KernelDefinition, Options
+from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CompilationError, CudabuildError, Diagnostic, Location, ToolError
 from cudabuild.image.image import KernelImage
 from cudabuild.image.left import LeftToJit
-from cudabuild.target import TARGETS, Target
-from cudabuild.types.signature import Signature, format_signature
+from cudabuild.target import TARGETS
+from cudabuild.types.signature import Signature, format_signature, parse_signatures
 
-__all__ = ["CompileResult", "Discovery", "FoundKernel", "Session", "Task", "main", "receive", "send"]
+__all__ = ["CompileResult", "Discovery", "FoundKernel", "Session", "Start", "Task", "main"]
 
 
 @dataclass(frozen=True)
@@ -56,21 +57,31 @@ class FoundKernel:
 
 @dataclass(frozen=True)
 class Discovery:
-    """All kernels of a project, in order of module and line, and the files that cannot be parsed."""
+    """All kernels of a project, in order of module and line, the files that cannot be parsed, and what else decided."""
 
     kernels: tuple[FoundKernel, ...]
     unreadable: tuple[Failure, ...]
+    reached: Reached = field(default_factory=Reached)
 
 
 @dataclass(frozen=True)
 class Task:
-    """One overload to compile, for several targets and index widths."""
+    """One overload to compile.
+
+    Attributes:
+        module, qualname, signature: the overload.
+        targets, index_widths: what to compile it for.
+        threads: how many cubins may be linked at once.
+        look_up: True to take from the cache what is there, and compile nothing.
+    """
 
     module: str
     qualname: str
     signature: str
     targets: tuple[str, ...]
     index_widths: tuple[int, ...]
+    threads: int = 1
+    look_up: bool = False
 
     def __str__(self) -> str:
         return f"{self.module}:{self.qualname}({self.signature})"
@@ -93,7 +104,7 @@ class Session:
     def __init__(self, project: Project, settings: BuildSettings, cache: Cache) -> None:
         self.project = project
         self.settings = settings
-        self.cache = cache
+        self.batch = Batch(cache)
         self._kernels: dict[tuple[str, str], Kernel] = {}
         self._signatures: dict[tuple[str, str, str], Signature] = {}
 
@@ -113,7 +124,8 @@ class Session:
         if kernel.left is not None or kernel.definition is None:
             return FoundKernel(*place, left=kernel.left)
         try:
-            signatures = kernel.definition.signatures
+            signatures = self._find_signatures(kernel.definition)
+            self.settings.options_of(kernel.module, kernel.qualname, kernel.definition.options)
         except CudabuildError as error:
             line = kernel.definition.function.__code__.co_firstlineno  # that of the first decorator
             where = f"{kernel.file}:{line}: {kernel.qualname}"
@@ -125,6 +137,20 @@ class Session:
         for text, signature in zip(texts, signatures, strict=True):
             self._signatures[kernel.module, kernel.qualname, text] = signature
         return FoundKernel(*place, signatures=texts)
+
+    def _find_signatures(self, definition: KernelDefinition) -> list[Signature]:
+        """Those that the kernel declares, and those that the settings add.
+
+        Raises:
+            SignatureError: one cannot be read, or does not fit the function.
+        """
+        signatures = list(definition.signatures)
+        for text in self.settings.signatures_of(definition.module, definition.qualname):
+            for signature in parse_signatures(text):
+                definition.check_arity(signature)
+                if signature not in signatures:
+                    signatures.append(signature)
+        return signatures
 
     def compile(self, task: Task) -> CompileResult:
         """Compiles an overload, or takes it from the cache."""
@@ -152,62 +178,42 @@ class Session:
         from cudabuild.config import get
         from cudabuild.fingerprint import compute_fingerprint, image_key
 
-        options = build_options(definition.options, self.settings)
+        options = self.settings.options_of(definition.module, definition.qualname, definition.options)
         fingerprint = compute_fingerprint(definition, signature, options)
         if fingerprint.in_process:
             raise CudabuildError(
                 f"{fingerprint.in_process} is a device array, whose address means something in one process only\n"
                 "  do:       pass it as an argument of the kernel"
             )
-        keys: dict[tuple[str, int], bytes] = {}
+        places = [(target, width) for target in task.targets for width in task.index_widths]
+        keys = {}
+        for target, width in places:
+            tools = toolchain(TARGETS[target])
+            keys[target, width] = image_key(fingerprint, TARGETS[target], width, options, tools, get("cache_salt"))
         found: dict[tuple[str, int], KernelImage] = {}
-        for name in task.targets:
-            tools = toolchain(TARGETS[name])
-            for width in task.index_widths:
-                key = image_key(fingerprint, TARGETS[name], width, options, tools, get("cache_salt"))
-                keys[name, width] = key
-                image = self.cache.find(key, name)
+
+        def look() -> list[tuple[str, int]]:
+            for place in places:
+                image = found.get(place) or self.batch.find(keys[place], place[0])
                 if image is not None:
-                    found[name, width] = image
+                    found[place] = image
+            return [place for place in places if place not in found]
+
+        missing = look()
+        if missing and not task.look_up:
+            self.batch.claim(keys[missing[0]])
+            missing = look()  # another process may have made them meanwhile
         cached = len(found)
-        missing = [place for place in keys if place not in found]
-        if missing:
-
-            def make() -> KernelImage:
-                targets = [TARGETS[name] for name in dict.fromkeys(name for name, _ in missing)]
-                images = compile_images(definition, signature, targets, _widths(missing), options)
-                made = {(image.target, image.index_width): image for image in images}
-                for place in missing:
-                    made[place].key = keys[place]
-                    found[place] = made[place]
-                # The first is published by the cache, under whose lock this runs: whoever waited finds them all.
-                self.cache.publish(*(made[place] for place in missing[1:]))
-                return made[missing[0]]
-
-            found[missing[0]] = self.cache.build_once(keys[missing[0]], missing[0][0], make)
-            for place in missing[1:]:
-                if place not in found:  # another process made the first meanwhile, and with it the others
-                    found[place] = self.cache.find(keys[place], place[0]) or self._compile_one(
-                        definition, signature, place, options, keys[place]
-                    )
-        return [found[place].stamp(fingerprint) for place in keys], cached
-
-    def _compile_one(
-        self,
-        definition: KernelDefinition,
-        signature: Signature,
-        place: tuple[str, int],
-        options: Options,
-        key: bytes,
-    ) -> KernelImage:
-        from cudabuild.compiler import compile_image
-
-        target, width = TARGETS[place[0]], place[1]
-        return self.cache.build_once(
-            key,
-            target.name,
-            lambda: compile_image(definition, signature, target=target, index_width=width, options=options),
-        )
+        if missing and not task.look_up:
+            for targets, widths in _rectangles(missing):
+                for image in compile_images(
+                    definition, signature, [TARGETS[name] for name in targets], widths, options, threads=task.threads
+                ):
+                    place = (image.target, image.index_width)
+                    image.key = keys[place]
+                    found[place] = image
+            self.batch.add(*(found[place] for place in missing))
+        return [found[place].stamp(fingerprint) for place in places if place in found], cached
 
     def _relative(self, diagnostic: Diagnostic) -> Diagnostic:
         where = diagnostic.location
@@ -223,67 +229,66 @@ class Session:
         )
 
 
-def _widths(places: Iterable[tuple[str, int]]) -> list[int]:
-    return sorted({width for _, width in places})
-
-
-def build_options(written: Options, settings: BuildSettings) -> Options:
-    """A kernel's options with the build's own where the decorator says nothing."""
-    values = dict(written.values)
-    for name in ("fastmath", "lineinfo"):
-        if name not in written.written and getattr(settings, name):
-            values[name] = True
-    return Options(values, written.written)
-
-
-def split_targets(targets: Sequence[Target]) -> list[tuple[Target, ...]]:
-    """Targets by the linker that they need: one process loads one nvJitLink."""
-    older = tuple(target for target in targets if target.is_ptx or target.linker[0] < 13)
-    newer = tuple(target for target in targets if target not in older)
-    return [group for group in (older, newer) if group]
+def _rectangles(places: Iterable[tuple[str, int]]) -> list[tuple[list[str], list[int]]]:
+    """(Target, width) pairs as products: what is compiled together shares work, and nothing is compiled for nothing."""
+    widths_of: dict[str, list[int]] = {}
+    for target, width in places:
+        widths_of.setdefault(target, []).append(width)
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for target, widths in widths_of.items():
+        groups.setdefault(tuple(widths), []).append(target)
+    return [(targets, list(widths)) for widths, targets in groups.items()]
 
 
 # The process
 
 
-def send(stream: IO[bytes], message: Any) -> None:
-    """Writes one message: its length, then a pickle. Both ends are ours, and nothing of it reaches a disk."""
-    data = pickle.dumps(message)
-    stream.write(len(data).to_bytes(8, "little") + data)
-    stream.flush()
+@dataclass(frozen=True)
+class Start:
+    """What a worker is told first.
 
-
-def receive(stream: IO[bytes]) -> Any:
-    """Reads one message.
-
-    Raises:
-        EOFError: the other end is gone.
+    Attributes:
+        root: the project's folder.
+        files: module name -> (name, path, whether it is a package).
+        settings: of the build.
+        linker: the major version of nvJitLink that it loads; None for what its targets need.
     """
-    head = stream.read(8)
-    data = stream.read(int.from_bytes(head, "little")) if len(head) == 8 else b""
-    if len(head) < 8 or len(data) < int.from_bytes(head, "little"):
-        raise EOFError
-    return pickle.loads(data)
+
+    root: str
+    files: Mapping[str, tuple[str, str, bool]]
+    settings: BuildSettings
+    linker: int | None = None
 
 
 def main() -> None:
     """Serves one parent process until it closes our standard input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it ends us
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a slice prints must not stand between our answers
     try:
-        root, files, settings = receive(requests)
+        start: Start = receive(requests)
     except EOFError:
         return
-    project = Project(root, {name: ModuleFile(*file) for name, file in files.items()})
+    if start.linker is not None:
+        choose_linker(start.linker)
+    project = Project(start.root, {name: ModuleFile(*file) for name, file in start.files.items()})
     slicer = Slicer(project)
-    session = Session(project, settings, Cache.open())
-    with Sandbox(project, slicer, settings.allow_imports) as sandbox:
-        send(answers, session.discover(sandbox))
-        with contextlib.suppress(EOFError):  # the parent has no more work
+    session = Session(project, start.settings, Cache.open())
+    # OSError: the parent is gone; EOFError: it has no more work.
+    with Sandbox(project, slicer, start.settings.allow_imports) as sandbox, contextlib.suppress(EOFError, OSError):
+        with Recorder(project) as recorder:
+            found = session.discover(sandbox)
+        send(answers, replace(found, reached=recorder.reached))
+        try:
             while True:
-                result = session.compile(receive(requests))
+                task: Task | None = receive(requests)
+                if task is None:
+                    session.batch.flush()
+                    send(answers, None)
+                    continue
+                result = session.compile(task)
                 for image in result.images:
                     image.data = bytes(image.data)
                 send(answers, result)
+        finally:
+            session.batch.flush()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cudabuild import config
 
-__all__ = ["hold_lock"]
+__all__ = ["hold_lock", "try_lock"]
 
 
 @contextlib.contextmanager
@@ -37,6 +37,30 @@ def hold_lock(path: str, timeout: float, purpose: str) -> Iterator[bool]:
         if held:
             with contextlib.suppress(OSError):  # the file system went away: so did the lock
                 lock.release()
+
+
+def try_lock(path: str) -> Callable[[], None] | None:
+    """Takes the lock file ``path`` if it is free, without a wait.
+
+    Returns:
+        What lets go of it, or None where somebody holds it. Where there can be no locks, what does nothing.
+    """
+    import filelock
+
+    lock = filelock.FileLock(path, mode=0o600)
+
+    def release() -> None:
+        with contextlib.suppress(OSError):
+            lock.release()
+
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        return None
+    except (OSError, NotImplementedError, RuntimeError) as error:
+        config.warn(f"the lock {path} cannot be taken ({error}): going on without", f"lock {os.path.dirname(path)}")
+        return lambda: None
+    return release
 
 
 #: A wait longer than this is told in the log.

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from cudabuild.image.archive import Record
     from cudabuild.image.image import KernelImage
 
-__all__ = ["Cache"]
+__all__ = ["BUILD_WAIT", "Cache"]
 
 #: The longest wait for another process that compiles the same image, in seconds.
-_BUILD_WAIT = 120.0
+BUILD_WAIT = 120.0
 
 #: Compilations are locked by one of this many files, chosen by the key: few files, and few chance meetings.
 _STRIPES = 256
@@ -200,13 +200,17 @@ class Cache:
             return image
         from cudabuild.cache.locks import hold_lock
 
-        with hold_lock(self._stripe(key), _BUILD_WAIT, "a kernel that is being compiled"):
+        with hold_lock(self._stripe(key), BUILD_WAIT, "a kernel that is being compiled"):
             found = self.find(key, target)
             if found is None:
                 found = make()
                 found.key = key
                 self.publish(found)
         return found
+
+    def lock_of(self, key: bytes) -> str | None:
+        """The lock file under which the image of a key is made, or None where nothing can be written."""
+        return self._stripe(key) if self._prepare() else None
 
     def _stripe(self, key: bytes) -> str:
         assert self.root is not None

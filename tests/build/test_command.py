@@ -275,7 +275,7 @@ def test_a_worker_that_dies_is_told_by_its_kernel(tiny: Path, tmp_path: Path, se
     arguments = ("-m", "cudabuild", "build", "-j", "1", "--out", str(tmp_path / "out"))
     done = setuptools.attempt(*arguments, cwd=tiny, path=[hook])
     assert done.returncode == 1
-    assert "tiny.kernels:dies(float32[::1]): the process that compiled it ended with status 3" in done.stderr
+    assert "tiny.kernels:dies(float32[::1]) for sm_80: the process that compiled it ended with status 3" in done.stderr
     assert "1 kernel error" in done.stderr
 
 

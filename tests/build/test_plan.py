@@ -8,8 +8,7 @@ from build_helpers import MakeProject
 
 from cudabuild.build.plan import FOLDER, find_artefacts, is_artefact, plan_tasks
 from cudabuild.build.settings import BuildSettings
-from cudabuild.build.worker import FoundKernel, build_options
-from cudabuild.definition import Options
+from cudabuild.build.worker import FoundKernel
 from cudabuild.importer import finder
 from cudabuild.target import parse_archs
 
@@ -25,12 +24,13 @@ def test_targets_of_another_linker_go_to_processes_of_their_own() -> None:
         FoundKernel("m", "left", "m.py", 5, left="m.py:5: it declares no signature"),
     ]
     older, newer = plan_tasks(kernels, BuildSettings(targets, index_widths=(64,)))
-    assert [(task.qualname, task.signature, task.targets, task.index_widths) for task in older] == [
+    assert (older.linker, newer.linker) == (12, 13)
+    assert [(task.qualname, task.signature, task.targets, task.index_widths) for task in older.tasks] == [
         ("k", "float32[::1]", ("sm_80", "sm_120", "compute_120"), (64,)),
         ("k", "float64[::1]", ("sm_80", "sm_120", "compute_120"), (64,)),
     ]
-    assert {task.targets for task in newer} == {("sm_88", "sm_110")}
-    assert str(newer[0]) == "m:k(float32[::1])"
+    assert {task.targets for task in newer.tasks} == {("sm_88", "sm_110")}
+    assert str(newer.tasks[0]) == "m:k(float32[::1])"
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,3 @@ def test_places(make_project: MakeProject, module: str, owner: str, inside: str)
 )
 def test_artefacts_are_known_by_folder_and_name(path: str, expected: bool) -> None:
     assert is_artefact(path) is expected
-
-
-def test_build_options_yield_to_the_decorator() -> None:
-    settings = BuildSettings((), fastmath=True, lineinfo=True)
-    options = build_options(Options({"fastmath": False}, frozenset({"fastmath"})), settings)
-    assert (options["fastmath"], options["lineinfo"], options.written) == (False, True, frozenset({"fastmath"}))
-    plain = build_options(Options({}), settings)
-    assert (plain["fastmath"], plain["lineinfo"], plain.written) == (True, True, frozenset())

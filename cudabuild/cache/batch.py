@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images on their way into a cache: published together, because publishing one by one costs a replaced index each.
+
+What a batch holds is not in the cache yet, so it keeps the locks of what it compiles until it has published: another
+process that misses on the same key waits, and then finds the image.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from cudabuild.cache.locks import hold_lock, try_lock
+from cudabuild.cache.store import BUILD_WAIT, Cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cudabuild.image.image import KernelImage
+
+__all__ = ["Batch"]
+
+#: A batch is published when it holds this many images, or when its first one has waited this long, in seconds.
+_MOST_IMAGES = 512
+_LONGEST = 2.0
+
+
+class Batch:
+    """Images that one thread makes; :meth:`flush` puts them into the cache and lets go of the locks."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+        self._images: dict[tuple[bytes, str], KernelImage] = {}
+        self._locks = ExitStack()
+        self._held: set[str] = set()
+        self._since = 0.0
+
+    def find(self, key: bytes, target: str) -> KernelImage | None:
+        """The image with an image key, from the batch or the cache."""
+        return self._images.get((key, target)) or self.cache.find(key, target)
+
+    def claim(self, key: bytes) -> None:
+        """Takes the right to make the image of a key; look for it once more afterwards.
+
+        Never waits while it holds another lock, so that two batches cannot wait for each other.
+        """
+        path = self.cache.lock_of(key)
+        if path is None or path in self._held:
+            return
+        release = try_lock(path)
+        if release is None:
+            self.flush()
+            self._locks.enter_context(hold_lock(path, BUILD_WAIT, "a kernel that is being compiled"))
+        else:
+            self._locks.callback(release)
+        self._held.add(path)
+        self._since = self._since or time.monotonic()
+
+    def add(self, *images: KernelImage) -> None:
+        """Adds images, each with its image key, and publishes if it is time to."""
+        self._images.update(((image.key, image.target), image) for image in images)
+        if len(self._images) >= _MOST_IMAGES or time.monotonic() - self._since >= _LONGEST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Publishes what there is."""
+        images, self._images = self._images, {}
+        try:
+            self.cache.publish(*images.values())
+        finally:
+            self._locks.close()
+            self._held.clear()
+            self._since = 0.0
