@@ -251,6 +251,14 @@ class Services:
 
         return to_device(value)
 
+    def record(self, definition: KernelDefinition, signature: Signature, dialect: str) -> None:
+        """Writes an overload into the signature file that the setting names."""
+        from cudabuild.recording.recorder import find_recorder
+
+        recorder = find_recorder()
+        if recorder is not None:
+            recorder.add(definition, signature, dialect)
+
     # what cuda.jit asks
 
     def check_early(self, dispatcher: JitDispatcher) -> None:
@@ -345,7 +353,15 @@ def _make_cpu() -> Device:
     from cudabuild.cpu.device import CpuDevice
     from cudabuild.jit import get_cache
 
-    return CpuDevice(get_cache())
+    return CpuDevice(get_cache(), _find_options)
+
+
+def _find_options(definition: KernelDefinition, signature: Signature) -> Options:
+    """The options of an overload on the CPU: its package's build may have chosen some, and its images tell."""
+    from cudabuild.image.image import DeviceInfo, ImageRequest
+    from cudabuild.importer.binding import find_recorded_options
+
+    return find_recorded_options(ImageRequest(definition, signature, DeviceInfo((0, 0), 0), 64, bytes))
 
 
 def _make_python() -> Device:

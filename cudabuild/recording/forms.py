@@ -12,10 +12,20 @@ __all__ = ["FORMS", "find_form_error", "find_unknown", "form_tag", "nested_forms
 FORMS: Mapping[str, tuple[str, ...]] = {
     "object": (),  # "module:qualname": what that name stands for
     "module": (),  # a module, by its name
-    "function": ("line", "code", "captured", "defaults", "decorator", "options", "signatures"),  # made inside another
+    "function": (
+        "line",
+        "code",
+        "captured",
+        "defaults",
+        "decorator",
+        "options",
+        "spec",
+        "variables",
+    ),  # made inside another
     "type": (),  # one of cudabuild's types, as in a signature
+    "prototype": (),  # a signature with its result, "float32(float32)"
     "dtype": (),  # NumPy's dtype: its code, or a record's members
-    "scalar": ("bytes",),  # a NumPy number: its dtype and value
+    "scalar": ("value", "bytes"),  # a NumPy number: its dtype
     "array": ("shape", "order", "values", "bytes", "file", "digest"),  # its dtype; elements in C order
     "complex": (),  # [real, imaginary]
     "integer": (),  # beyond 64 bits, in hexadecimal
@@ -91,7 +101,8 @@ def nested_forms(value: Any) -> list[Any]:
     if tag == "partial":
         return [value[tag], *value.get("args", []), *value.get("keywords", {}).values()]
     if tag == "function":
-        return [*value.get("captured", {}).values(), *value.get("defaults", {}).values()]
+        inner = [value[key] for key in ("spec", "variables") if key in value]
+        return [*value.get("captured", {}).values(), *value.get("defaults", {}).values(), *inner]
     return []
 
 

@@ -22,7 +22,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["SCHEMA", "parse_table", "parse_text", "read_signatures"]
+__all__ = ["SCHEMA", "parse_table", "parse_text", "read_signatures", "split_tables"]
 
 #: The number of the format that this version writes, and the newest that it reads.
 SCHEMA = 1
@@ -30,7 +30,7 @@ SCHEMA = 1
 _TOP = ("schema", "kernel")
 _KEYS = ("name", "signatures", "dialect", "options", "captured", "defaults", "line", "code")
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:([^\W\d]\w*|<lambda>)(\.([^\W\d]\w*|<locals>|<lambda>))*")
-_HEADER = re.compile(r"^\s*\[\[\s*kernel\s*\]\]", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*kernel[ \t]*\]\]", re.MULTILINE)
 
 
 def read_signatures(path: str | os.PathLike[str]) -> list[RecordedKernel]:
@@ -106,15 +106,40 @@ def parse_text(text: str, path: str) -> list[RecordedKernel]:
     ]
 
 
+def split_tables(text: str, count: int) -> tuple[str, list[str]]:
+    """What stands before the first ``[[kernel]]``, and the text of each, with the comment right above it.
+
+    Args:
+        text: of a signature file.
+        count: how many there are; where headers cannot be told from other text, all is the first part.
+    """
+    starts = [_above(text, match.start()) for match in _HEADER.finditer(text)]
+    if len(starts) != count or not starts:
+        return text, []
+    return text[: starts[0]], [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def _above(text: str, start: int) -> int:
+    """Where the comment lines right above a header begin, or the header."""
+    while start:
+        line = text.rfind("\n", 0, start - 1) + 1
+        if not text[line:start].lstrip().startswith("#"):
+            break
+        start = line
+    return start
+
+
 def _places(text: str, count: int) -> list[tuple[int, str]]:
-    """The line and the text of every ``[[kernel]]``; nothing where headers cannot be told from other text."""
-    starts = [match.start() for match in _HEADER.finditer(text)]
-    if len(starts) != count:
-        return []
-    return [
-        (text.count("\n", 0, text.index("[", start)) + 1, text[text.index("[", start) : end])
-        for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
-    ]
+    """The line of every ``[[kernel]]`` and the text from there on; nothing where they cannot be told."""
+    found = []
+    head, tables = split_tables(text, count)
+    line = head.count("\n") + 1
+    for table in tables:
+        match = _HEADER.search(table)
+        assert match is not None
+        found.append((line + table.count("\n", 0, match.start()), table[match.start() :]))
+        line += table.count("\n")
+    return found
 
 
 @dataclass

@@ -61,12 +61,20 @@ class RecordedKernel:
     @property
     def key(self) -> tuple[str, ...]:
         """What makes two records those of one kernel: everything but the signatures and the line."""
-        parts = (self.dialect, self.code, dict(self.options), dict(self.captured), dict(self.defaults))
+        parts = (self.dialect, self.code, dict(self.options), _meaning(self.captured), _meaning(self.defaults))
         return (self.module, self.qualname, *(json.dumps(part, sort_keys=True, default=repr) for part in parts))
 
     def with_signatures(self, signatures: Iterable[str]) -> RecordedKernel:
         """The same kernel with other signatures."""
         return replace(self, signatures=tuple(signatures))
+
+
+def _meaning(value: Any) -> Any:
+    """A form without the places that it names: where an array is kept, and the line of a function."""
+    if isinstance(value, Mapping):
+        ignored = ("file",) if "digest" in value else ("line",) if value.get("code") else ()
+        return {key: _meaning(item) for key, item in value.items() if key not in ignored}
+    return [_meaning(item) for item in value] if isinstance(value, list) else value
 
 
 def merge_kernels(*lists: Iterable[RecordedKernel]) -> list[RecordedKernel]:

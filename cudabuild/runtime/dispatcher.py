@@ -68,6 +68,10 @@ if TYPE_CHECKING:
             """Warns of an argument in host memory, likewise."""
             ...
 
+        def record(self, definition: KernelDefinition, signature: Signature, dialect: str) -> None:
+            """Writes down that an overload is used; see ``recording/``."""
+            ...
+
 
 __all__ = ["Dispatcher"]
 
@@ -97,7 +101,10 @@ class Dispatcher:
     Attributes:
         definition: what was written.
         py_func: the Python function.
+        dialect: by which decorator it was made, as signature files say it.
     """
+
+    dialect = "cudabuild"
 
     def __init__(self, definition: KernelDefinition, services: Services) -> None:
         function = definition.function
@@ -263,7 +270,20 @@ class Dispatcher:
             if not self._may_compile and hasattr(made, "may_compile"):
                 made.may_compile = False
             launcher = self._launchers.setdefault(signature, made)
+            if config.get("record"):
+                self._record(launcher, signature)
         return launcher
+
+    def _record(self, launcher: Any, signature: Signature) -> None:
+        """Writes the overload down now, or once its image is found: what cannot be compiled is not worth recording."""
+
+        def record() -> None:
+            self._services.record(self.definition, signature, self.dialect)
+
+        if hasattr(launcher, "on_image"):
+            launcher.on_image = record
+        else:
+            record()
 
     def _add_launcher(
         self,

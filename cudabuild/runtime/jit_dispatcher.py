@@ -47,6 +47,8 @@ class JitDispatcher(Dispatcher):
         extensions: objects whose ``prepare_args`` may replace an argument before a launch.
     """
 
+    dialect = "numba"
+
     def __init__(
         self,
         definition: KernelDefinition,

@@ -184,6 +184,7 @@ class GpuLauncher:
     Attributes:
         source: where the latest image came from.
         may_compile: whether a missing image may be compiled, as far as this kernel goes.
+        on_image: called once, when an image has been found and loaded.
     """
 
     def __init__(self, device: GpuDevice, definition: KernelDefinition, signature: Signature) -> None:
@@ -191,6 +192,7 @@ class GpuLauncher:
         self.signature = signature
         self.source = ""
         self.may_compile = True
+        self.on_image: Callable[[], None] | None = None
         self._device = device
         self._driver = device.driver
         self._bound: dict[tuple[int, int], BoundKernel] = {}
@@ -345,6 +347,9 @@ class GpuLauncher:
         if image.index_width == 64:
             self._bound.setdefault((ordinal, 64), bound)
         self.source = image.source
+        if self.on_image is not None:
+            self.on_image()
+            self.on_image = None
         elapsed = (perf_counter() - start) * 1e3
         reasons = [*request.notes, *([f"left to JIT: {request.left}"] if request.left is not None else [])]
         why = f"; {'; '.join(reasons)}" if image.origin == "compiled" and reasons else ""
