@@ -62,6 +62,7 @@ class build_cuda(Command):
             setuptools.errors.BaseError: a setting or a kernel is wrong; with everything that is.
         """
         from cudabuild.build.execute import run_build
+        from cudabuild.build.real_backend import note_shipped
         from cudabuild.build.report import Meter, format_errors, format_summary
         from cudabuild.build.write import write_packages
         from cudabuild.errors import CudabuildError
@@ -75,6 +76,8 @@ class build_cuda(Command):
             written = write_packages(project, result, self._place, in_tree=self._is_in_tree)
         except CudabuildError as error:
             raise BaseError(str(error)) from None
+        if not self._is_in_tree:
+            note_shipped()
         for line in format_summary(result, written, settings, meter.seconds):
             self.announce(f"cudabuild: {line}", level=logging.INFO)
 

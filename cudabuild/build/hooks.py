@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hook into setuptools: runs in every setuptools process of an environment that has cudabuild installed.
 
-So it must cost nothing and must not fail where pyproject.toml has no ``[tool.cudabuild]``; and it imports nothing that
-it does not need.
+So it must cost nothing and must not fail where nothing asks for it; and it imports nothing that it does not need.
+A project asks by ``[tool.cudabuild]`` in pyproject.toml, by ``cudabuild.build_meta`` as its build back-end, or, with
+a setup.py only, by ``setup(cuda_kernels=True)``.
 """
 
 from __future__ import annotations
@@ -10,28 +11,20 @@ from __future__ import annotations
 import os
 from typing import Any
 
-__all__ = ["finalize_distribution"]
+__all__ = ["check_keyword", "finalize_distribution"]
 
 #: Set on the distributions and command classes that this module has dealt with.
 _MARK = "_cudabuild"
+_KEYWORD = "cuda_kernels"
 
 
 def finalize_distribution(distribution: Any) -> None:
-    """Makes ``build_cuda`` part of ``build`` if the project has ``[tool.cudabuild]``.
+    """Makes ``build_cuda`` part of ``build`` if the project asks for it.
 
     The entry point ``setuptools.finalize_distribution_options``: called at the end of ``Distribution.__init__``, before
     pyproject.toml is applied.
     """
-    if hasattr(distribution, _MARK) or not _mentions_us():
-        return
-    from cudabuild.build.settings import read_table
-    from cudabuild.errors import SettingError
-
-    try:
-        table = read_table(os.getcwd())
-    except SettingError:
-        return  # setuptools reads the same file and says what is wrong with it
-    if table is None:
+    if hasattr(distribution, _MARK) or not (getattr(distribution, _KEYWORD, None) or _asks_in_pyproject()):
         return
     setattr(distribution, _MARK, True)
     _install(distribution)
@@ -48,12 +41,36 @@ def finalize_distribution(distribution: Any) -> None:
 finalize_distribution.order = 10  # type: ignore[attr-defined]
 
 
-def _mentions_us() -> bool:
+def check_keyword(distribution: Any, keyword: str, value: Any) -> None:
+    """Checks ``setup(cuda_kernels=...)``, the entry point ``distutils.setup_keywords``.
+
+    Raises:
+        SettingError: neither True nor False.
+    """
+    if not isinstance(value, bool):
+        from cudabuild.errors import SettingError
+
+        raise SettingError(
+            f"bad value of {keyword} in setup()\n  found:    {value!r}\n  expected: True or False\n"
+            "  do:       write settings in [tool.cudabuild] of pyproject.toml, or in [build_cuda] of setup.cfg"
+        )
+
+
+def _asks_in_pyproject() -> bool:
     try:
         with open("pyproject.toml", "rb") as stream:
-            return b"cudabuild" in stream.read()
+            if b"cudabuild" not in stream.read():
+                return False
     except OSError:
         return False
+    from cudabuild.build.real_backend import is_delegating
+    from cudabuild.build.settings import read_table
+    from cudabuild.errors import SettingError
+
+    try:
+        return is_delegating() or read_table(os.getcwd()) is not None
+    except SettingError:
+        return False  # setuptools reads the same file and says what is wrong with it
 
 
 def _install(distribution: Any) -> None:

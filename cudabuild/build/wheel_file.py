@@ -26,7 +26,7 @@ from typing import IO
 from cudabuild.config import environment
 from cudabuild.errors import WheelError
 
-__all__ = ["WheelFile", "WheelModule"]
+__all__ = ["WheelFile", "WheelModule", "name_module"]
 
 #: The first moment that a zip archive can say.
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -135,12 +135,10 @@ class WheelFile:
             inside = member
             for scheme in ("purelib", "platlib"):
                 inside = inside.removeprefix(f"{data}/{scheme}/")
-            stem, extension = os.path.splitext(inside)
-            parts = stem.split("/")
-            if extension != ".py" or not all(part.isidentifier() for part in parts):
-                continue  # not Python, or in a folder that no import statement can name, as a .dist-info is
-            is_package = parts[-1] == "__init__" and len(parts) > 1
-            name = ".".join(parts[:-1] if is_package else parts)
+            named = name_module(inside)
+            if named is None:
+                continue
+            name, is_package = named
             found.setdefault(name, WheelModule(name, member, inside, is_package))
         return found
 
@@ -339,6 +337,19 @@ class WheelFile:
             raise ValueError(f"{name!r} is no path of a file below the wheel's root")
         if name.startswith(f"{self.dist_info}/"):
             raise ValueError(f"{name} is metadata, which editing leaves alone")
+
+
+def name_module(inside: str) -> tuple[str, bool] | None:
+    """The module that a file below ``site-packages`` is, and whether it is a package's ``__init__.py``.
+
+    None for what is not Python, or lies in a folder that no import statement can name, as a ``.dist-info`` is.
+    """
+    stem, extension = os.path.splitext(inside)
+    parts = stem.split("/")
+    if extension != ".py" or not all(part.isidentifier() for part in parts):
+        return None
+    is_package = parts[-1] == "__init__" and len(parts) > 1
+    return ".".join(parts[:-1] if is_package else parts), is_package
 
 
 def _is_plain(name: str) -> bool:
