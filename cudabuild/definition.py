@@ -155,6 +155,14 @@ class KernelDefinition:
         self.carveout = carveout
         self._signatures: list[Signature] | None = None
 
+    def with_options(self, options: Options) -> KernelDefinition:
+        """The same with other options."""
+        made = KernelDefinition(
+            self.function, self.spec, self.variables, options, self.is_device, self.may_be_called, self.carveout
+        )
+        made._signatures = self._signatures
+        return made
+
     @property
     def module(self) -> str:
         return self.function.__module__

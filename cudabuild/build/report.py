@@ -7,7 +7,7 @@ import sys
 import time
 
 from cudabuild.build.execute import BuildResult
-from cudabuild.build.settings import BuildSettings
+from cudabuild.build.settings import BuildSettings, format_settings
 from cudabuild.build.worker import CompileResult
 from cudabuild.build.write import Written
 
@@ -44,6 +44,7 @@ def format_summary(result: BuildResult, written: Written, settings: BuildSetting
     targets = ", ".join(target.name for target in settings.targets)
     widths = " and ".join(map(str, settings.index_widths))
     lines = [f"targets {targets} (archs from {origins.get('archs', 'the default')}); index width {widths}"]
+    lines += [line for line in format_settings(settings) if not line.startswith("archs = ")]
     lines += [f"warning: {text}; it was not looked into" for text in result.unreadable]
     if not result.kernels:
         lines.append("no kernels found")

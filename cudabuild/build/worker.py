@@ -26,7 +26,7 @@ from cudabuild.build.slice import Slicer
 from cudabuild.cache.batch import Batch
 from cudabuild.cache.store import Cache
 from cudabuild.definition import KernelDefinition
-from cudabuild.errors import CompilationError, CudabuildError, Diagnostic, Location, ToolError
+from cudabuild.errors import CompilationError, CudabuildError, Diagnostic, Location, SignatureError, ToolError
 from cudabuild.image.image import KernelImage
 from cudabuild.image.left import LeftToJit
 from cudabuild.target import TARGETS
@@ -142,12 +142,16 @@ class Session:
         """Those that the kernel declares, and those that the settings add.
 
         Raises:
-            SignatureError: one cannot be read, or does not fit the function.
+            CudabuildError: one cannot be read, or does not fit the function.
         """
         signatures = list(definition.signatures)
+        name = f"{definition.module}:{definition.qualname}"
         for text in self.settings.signatures_of(definition.module, definition.qualname):
             for signature in parse_signatures(text):
-                definition.check_arity(signature)
+                try:
+                    definition.check_arity(signature)
+                except SignatureError as error:
+                    raise CudabuildError(f"{error}\n  where:    signatures of {name!r} in [tool.cudabuild]") from None
                 if signature not in signatures:
                     signatures.append(signature)
         return signatures

@@ -29,12 +29,12 @@ from cudabuild.faults import make_fault
 from cudabuild.image.image import DeviceInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cudabuild.cpu.findings import CheckedLaunch
     from cudabuild.cpu.objects import HostKernel
     from cudabuild.cpu.store import ImageStore
-    from cudabuild.definition import KernelDefinition
+    from cudabuild.definition import KernelDefinition, Options
     from cudabuild.types import Signature
 
     Dim = tuple[int, int, int]
@@ -56,14 +56,20 @@ class CpuDevice:
 
     Args:
         store: where their object code is kept between processes; None: nowhere.
+        options_of: the options of an overload, where they may be others than the definition's.
     """
 
     kind = "cpu"
     #: Threads of the blocks that it lets wait for one another at once.
     most_resident_threads = _MAX_RESIDENT
 
-    def __init__(self, store: ImageStore | None = None) -> None:
+    def __init__(
+        self,
+        store: ImageStore | None = None,
+        options_of: Callable[[KernelDefinition, Signature], Options] | None = None,
+    ) -> None:
         self._store = store
+        self._options_of = options_of
         cores = core_count()
         self.name = f"cpu ({platform.machine()}, {cores} {'core' if cores == 1 else 'cores'})"
         self.info = DeviceInfo((0, 0), 0, self.name)
@@ -76,6 +82,9 @@ class CpuDevice:
             ToolError: llvmlite is missing.
         """
         checks = frozenset(config.get("check"))
+        options = definition.options if self._options_of is None else self._options_of(definition, signature)
+        if options != definition.options:
+            definition = definition.with_options(options)
         if checks & CHECKS:  # what is told of it names lines and holds no plain values: never kept
             from cudabuild.cpu.compile import compile_kernel
 
