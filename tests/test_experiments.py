@@ -19,6 +19,7 @@ NAMES = (
     "no_llvmlite",
     "planted_faults",
     "random_programs",
+    "slice_corpus",
     "wheel_contents",
 )
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cudabuild.build.effects import Leaf
+from cudabuild.build.names import arguments_of, chain_of
 from cudabuild.build.project import SourceModule
 from cudabuild.build.sandbox import Failure
 from cudabuild.build.slice import Slicer
@@ -107,6 +108,7 @@ class _Scan:
         self.source = source
         self.leaf = leaf
         self.found: list[Candidate] = []
+        self._parameters: list[str] = []
 
     def run(self) -> list[Candidate]:
         if isinstance(self.leaf.node, ast.stmt):
@@ -130,7 +132,10 @@ class _Scan:
         dialects = [dialect for decorator in node.decorator_list for dialect in self._dialects(decorator)]
         if dialects and not any(map(_makes_device_function, node.decorator_list)):
             self._add(node, (*path, node.name), inside_function, dialects)
+        before, names = len(self._parameters), [argument.arg for argument in arguments_of(node.args)]
+        self._parameters += names
         self._scan(node.body, (*path, node.name, "<locals>"), inside_function=True)
+        del self._parameters[before:]
 
     def _scan_call(self, node: ast.AST, call: ast.Call, path: tuple[str, ...], inside_function: bool) -> None:
         """A call that makes a kernel: ``kernel(f)`` or ``kernel("…")(f)``; ``kernel("…")`` alone is a decorator."""
@@ -143,8 +148,8 @@ class _Scan:
             if not isinstance(argument, ast.Name | ast.Attribute | ast.Lambda | ast.Call):
                 return
             certain = self.slicer.resolver.is_function(self.source.name, [argument])
-        if inside_function and not certain:
-            return  # nothing could tell
+        if inside_function and (not certain or _root(argument) in self._parameters):
+            return  # nothing could tell; or it stands in a decorator of the project's own
         roots = _roots_bound(node, call) or ([argument.id] if isinstance(argument, ast.Name) else ["<lambda>"])
         for root in roots:
             self._add(node, (*path, root), inside_function, dialects, certain)
@@ -201,6 +206,11 @@ def _roots_bound(node: ast.AST, call: ast.Call) -> list[str]:
         elif isinstance(target, ast.Name):
             roots.append(target.id)
     return roots
+
+
+def _root(argument: ast.expr) -> str:
+    chain = chain_of(argument)
+    return chain[0] if chain is not None else ""
 
 
 def _makes_device_function(decorator: ast.expr) -> bool:

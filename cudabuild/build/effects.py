@@ -34,12 +34,16 @@ __all__ = ["CallSite", "Effects", "ImportBinding", "Leaf", "Step", "analyse_modu
 
 @dataclass(frozen=True)
 class ImportBinding:
-    """``name`` is bound to module ``module``, or to its attribute ``attribute``; ``level`` counts leading dots."""
+    """``name`` is bound to module ``module``, or to its attribute ``attribute``; ``level`` counts leading dots.
+
+    ``import a.b`` binds ``a`` to module ``a``, and imports ``imported``, which is ``a.b``.
+    """
 
     name: str
     module: str
     attribute: str | None
     level: int
+    imported: str
 
 
 @dataclass(frozen=True)
@@ -429,11 +433,12 @@ class _Collector(ast.NodeVisitor):
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             module = alias.name if alias.asname else name
-            self._import(ImportBinding(name, module, None, 0))
+            self._import(ImportBinding(name, module, None, 0, alias.name))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
-            binding = ImportBinding(alias.asname or alias.name, node.module or "", alias.name, node.level)
+            module = node.module or ""
+            binding = ImportBinding(alias.asname or alias.name, module, alias.name, node.level, module)
             if alias.name == "*":
                 self.leaf.stars.append(binding)
             else:

@@ -45,6 +45,14 @@ class SourceModule:
             return binding.module
         return resolve_relative(self.name, self.file.is_package, binding.module, binding.level)
 
+    def imported_by(self, leaf: Leaf) -> list[str]:
+        """The absolute names of the modules that running a statement of this module may import, in order."""
+        found = []
+        for binding in [*leaf.imports, *leaf.stars]:
+            target = self.absolute(binding) if binding.level else binding.imported
+            found += [target] if binding.attribute in (None, "*") else [target, f"{target}.{binding.attribute}"]
+        return found
+
     @property
     def exports(self) -> set[str] | None:
         """What ``from module import *`` binds, or None where ``__all__`` is not a plain list of texts."""

@@ -115,9 +115,10 @@ class Resolver:
             return
         source = self.find_module(module)
         inner = f"{module}.{rest[0]}"
-        if (source is None or rest[0] not in source.bound) and self.project.owns(inner):
+        bound = source.bound.get(rest[0], []) if source is not None else []
+        if self.project.owns(inner) and (not bound or _imports_itself(source, rest[0], bound)):
             self.resolve_in(inner, rest[1:], into, seen)
-        else:
+        if bound or not self.project.owns(inner):
             self._resolve(module, rest, into, seen)
 
     def _resolve_star(
@@ -143,7 +144,7 @@ class Resolver:
         containers, attributes of classes, and functions that return one.
         """
         found: set[str] = set()
-        pending = [(module, chain) for chain in self._called(module, value)]
+        pending = [(module, chain) for chain in self._called(module, value, into_kernels=True)]
         seen: set[tuple[str, Chain]] = set()
         while pending:
             item = pending.pop()
@@ -155,10 +156,11 @@ class Resolver:
             for owner, name in resolution.final:
                 source = self.find_module(owner) if owner != EXTERNAL else None
                 for leaf in source.bound.get(name, []) if source is not None else []:
-                    values = [*leaf.values.get(name, []), *_returned(leaf.node, name)]
-                    values += _class_attribute(leaf.node, name, item[1][-1])
+                    values = [*leaf.values.get(name, []), *_class_attribute(leaf.node, name, item[1][-1])]
                     for inner in values:
-                        pending += [(owner, chain) for chain in self._called(owner, inner)]
+                        pending += [(owner, chain) for chain in self._called(owner, inner, into_kernels=False)]
+                    for inner in _returned(leaf.node, name):
+                        pending += [(owner, chain) for chain in self._called(owner, inner, into_kernels=True)]
         return found
 
     def is_function(self, module: str, arguments: Sequence[ast.expr]) -> bool:
@@ -173,8 +175,12 @@ class Resolver:
             for leaf in source.bound.get(name, [])
         )
 
-    def _called(self, module: str, value: ast.expr) -> list[Chain]:
-        """The chains that calling ``value`` calls in the end."""
+    def _called(self, module: str, value: ast.expr, into_kernels: bool) -> list[Chain]:
+        """The chains that calling ``value`` calls in the end.
+
+        A name that stands for ``kernel(f)`` is no decorator but a kernel, and is not followed; where a function returns
+        that, or it is written as a decorator, it makes a kernel (``into_kernels``).
+        """
         chains: list[Chain] = []
         pending = [value]
         while pending:
@@ -190,8 +196,8 @@ class Resolver:
                     and "functools.partial" in self.resolve(module, function).external
                 ):
                     pending.append(part.args[0])
-                elif not isinstance(part.func, ast.Call) and not self.is_function(module, part.args[:1]):
-                    pending.append(part.func)  # else it makes a kernel, no decorator of them
+                elif into_kernels or not (isinstance(part.func, ast.Call) or self.is_function(module, part.args[:1])):
+                    pending.append(part.func)
             elif isinstance(part, ast.Lambda):
                 pending.append(part.body)
             elif isinstance(part, ast.IfExp):
@@ -205,6 +211,15 @@ class Resolver:
             elif isinstance(part, ast.Dict):
                 pending += part.values
         return chains
+
+
+def _imports_itself(source: SourceModule | None, name: str, leaves: list[Leaf]) -> bool:
+    """True if a package's ``from . import name`` is among the statements that bind the name of a sub-module."""
+    return source is not None and any(
+        binding.name == name and binding.attribute == name and source.absolute(binding) == source.name
+        for leaf in leaves
+        for binding in leaf.imports
+    )
 
 
 def _rebound_after(star: Leaf, name: str, leaves: list[Leaf]) -> bool:

@@ -109,13 +109,16 @@ class Sandbox:
         """Runs the statements of a slice by importing ``modules`` and all modules that it reaches."""
         self._chosen = chosen.leaves | chosen.optional
         for name in [*modules, *sorted(chosen.modules)]:
-            try:
-                importlib.import_module(name)
-            except SourceError as error:
-                self._module_failures[name] = Failure.parse(str(error))
-            except ImportError as error:
-                file = self.project.files[name].path if name in self.project.files else self.project.root
-                self._module_failures[name] = Failure(self.project.relative(file), 1, str(error))
+            self._import_module(name)
+
+    def _import_module(self, name: str) -> None:
+        try:
+            importlib.import_module(name)
+        except SourceError as error:
+            self._module_failures[name] = Failure.parse(str(error))
+        except ImportError as error:
+            file = self.project.files[name].path if name in self.project.files else self.project.root
+            self._module_failures[name] = Failure(self.project.relative(file), 1, str(error))
 
     def find_failure(self, cells: Iterable[Cell]) -> Failure | None:
         """Why the values of ``cells`` cannot be trusted, or None if all that they need has run."""
@@ -127,7 +130,7 @@ class Sandbox:
             broken = [self._module_failures[name] for name in sorted(modules) if name in self._module_failures]
             found = broken[0] if broken else None
         if found is None:
-            missed = needed.leaves - self.done - self.skipped
+            missed = {leaf for leaf in needed.leaves - self.done - self.skipped if leaf.module in sys.modules}
             for leaf in sorted(missed, key=lambda leaf: (leaf.module, leaf.index)):
                 return Failure(self._file(leaf), leaf.line, "this statement was not run: its module was not imported")
         return found
@@ -173,7 +176,13 @@ class Sandbox:
     def _run_steps(self, source: SourceModule, steps: Sequence[Step], namespace: dict[str, Any]) -> None:
         for step in steps:
             leaf = step.leaf
-            if leaf not in self._chosen or leaf in self.done:
+            if leaf not in self._chosen:
+                # Modules run in the order in which an import would run them, whatever it takes from them.
+                for name in source.imported_by(leaf):
+                    if self.slicer.is_considered(name):
+                        self._import_module(name)
+                continue
+            if leaf in self.done:
                 continue
             value = self._run_leaf(source, leaf, namespace)
             if isinstance(leaf.node, ast.stmt):

@@ -38,9 +38,11 @@ class Slicer:
         self.project = project
         self.resolver = Resolver(project)
         self._considered: dict[str, SourceModule] = {}
+        self._importers: dict[str, list[Leaf]] = defaultdict(list)
         self._indexed = 0
         self._effects: dict[Cell, set[Leaf]] = {}
         self._wild: dict[str, set[Leaf]] = {}
+        self._handed_on: dict[str, set[Leaf]] = {}
         self._links: dict[Cell, set[Cell]] = {}
         self._mutable: dict[Cell, bool] = {}
 
@@ -72,11 +74,25 @@ class Slicer:
     # The graph
 
     def consider(self, module: str) -> None:
-        """Makes a module's statements part of the graph."""
-        if module not in self._considered:
-            source = self.resolver.find_module(module)
-            if source is not None:
-                self._considered[module] = source
+        """Makes the statements of a module part of the graph, and those of every module that is imported with it."""
+        pending = [module]
+        while pending:
+            name = pending.pop()
+            source = self.resolver.find_module(name) if name not in self._considered else None
+            if source is None:
+                continue
+            self._considered[name] = source
+            parts = name.split(".")
+            pending += [".".join(parts[:end]) for end in range(1, len(parts))]
+            for leaf in source.leaves:
+                if (leaf.imports or leaf.stars) and not any(map(_is_never_true, leaf.guards)):
+                    for target in source.imported_by(leaf):
+                        self._importers[target].append(leaf)
+                        pending.append(target)
+
+    def is_considered(self, module: str) -> bool:
+        """True if what a module does when it is imported may matter."""
+        return module in self._considered
 
     def _index(self) -> None:
         if self._indexed == len(self._considered):
@@ -84,6 +100,7 @@ class Slicer:
         self._indexed = len(self._considered)
         self._effects = defaultdict(set)
         self._wild = defaultdict(set)
+        self._handed_on = defaultdict(set)
         self._mutable = {}
         leaves = [leaf for source in self._considered.values() for leaf in source.leaves]
         self._links = self._find_links(leaves)
@@ -125,10 +142,12 @@ class Slicer:
         """Every cell that running the leaf binds or may change."""
         bound = {(leaf.module, name) for name in leaf.binds}
         bound |= {(leaf.module, f"*{leaf.index}") for _ in leaf.stars}
+        self._note_modules_changed(leaf, leaf.module, leaf.now)
         changed = self._directly_changed(leaf.module, leaf.now)
         stored = self._finals(leaf.module, leaf.now.stores)
         wild = {leaf.module} if leaf.now.wild else set()
         for module, effects in self._called_effects(leaf):
+            self._note_modules_changed(leaf, module, effects)
             changed |= self._directly_changed(module, effects)
             stored |= self._finals(module, effects.stores)
             if effects.wild:
@@ -145,10 +164,20 @@ class Slicer:
         return bound | stored | {cell for cell in reached if self._is_mutable(cell)}
 
     def _directly_changed(self, module: str, effects: Effects) -> set[Cell]:
+        return self._finals(module, self._changed_chains(module, effects))
+
+    def _changed_chains(self, module: str, effects: Effects) -> set[Chain]:
         chains = effects.stores | effects.mutates
         for call in effects.calls:
             chains |= self._changed_by_call(module, call)
-        return self._finals(module, chains)
+        return chains
+
+    def _note_modules_changed(self, leaf: Leaf, module: str, effects: Effects) -> None:
+        """``setattr(tables, name, 3)``: whoever receives a module may change any name of it."""
+        for chain in self._changed_chains(module, effects):
+            if not chain[0].startswith("%"):
+                for whole in self.resolver.resolve(module, chain).whole:
+                    self._handed_on[whole].add(leaf)
 
     def _changed_by_call(self, module: str, call: CallSite) -> frozenset[Chain]:
         """The chains among what a call receives that it may change."""
@@ -198,6 +227,8 @@ class Slicer:
                 for effects in (binding.later, binding.methods):
                     found.append((cell[0], effects))
                     pending += self._finals(cell[0], effects.reads)
+                if isinstance(binding.node, ast.ClassDef):  # its bases' and metaclass's methods are its own
+                    pending += self._finals(cell[0], binding.now.reads)
                 if not binding.is_definition:
                     pending += self._links.get(cell, ())
         return found
@@ -271,6 +302,15 @@ class Slicer:
         return not any(self._is_mutable(cell) for cell in inside)
 
 
+def _is_never_true(guard: Leaf) -> bool:
+    """The test of an ``if`` whose body does not run where a package is imported."""
+    test = guard.node
+    chain = chain_of(test) if isinstance(test, ast.expr) else None
+    if chain is not None:
+        return chain[-1] == "TYPE_CHECKING"
+    return isinstance(test, ast.Compare) and ("__name__",) in guard.now.reads
+
+
 class _Walk:
     """One closure over the graph. ``live`` says that host code runs, so that methods of a class may be called."""
 
@@ -280,6 +320,7 @@ class _Walk:
         self.found = Slice()
         self._seen_leaves: set[tuple[Leaf, bool, bool]] = set()
         self._seen_cells: set[tuple[Cell, bool, bool]] = set()
+        self._seen_modules: set[str] = set()
         self._pending: list[tuple[Leaf, bool, bool]] = []
         self._optional = False
 
@@ -306,7 +347,7 @@ class _Walk:
             if cell[0] != EXTERNAL:
                 slicer.consider(cell[0])
             wild = slicer._wild.get(cell[0], set())
-            for leaf in slicer._effects.get(cell, set()) | wild:
+            for leaf in slicer._effects.get(cell, set()) | slicer._handed_on.get(cell[0], set()) | wild:
                 self._push(leaf, live)
             for leaf in wild:  # what it executes may read any name
                 source = slicer.project.find_module(leaf.module)
@@ -333,9 +374,15 @@ class _Walk:
 
     def _push(self, leaf: Leaf, live: bool) -> None:
         key = (leaf, live, self._optional)
-        if key not in self._seen_leaves:
-            self._seen_leaves.add(key)
-            self._pending.append(key)
+        if key in self._seen_leaves:
+            return
+        self._seen_leaves.add(key)
+        self._pending.append(key)
+        if leaf.module not in self._seen_modules:  # whether, and when, it is imported
+            self._seen_modules.add(leaf.module)
+            for importer in self.slicer._importers.get(leaf.module, ()):
+                for guard in importer.guards:
+                    self._push(guard, True)
 
     def _add_chains(self, module: str, chains: Iterable[Chain], live: bool) -> None:
         for chain in chains:

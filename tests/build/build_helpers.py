@@ -7,13 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from cudabuild.build.discover import Kernel, find_candidates, load_kernels
 from cudabuild.build.project import ModuleFile, Project
 from cudabuild.build.sandbox import Sandbox
 from cudabuild.build.slice import Slicer
+from cudabuild.definition import KernelDefinition
 from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.image.archive import Archive
 
@@ -22,7 +24,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["CHECKOUT", "Found", "MakeProject", "Setuptools", "copy_project", "list_images", "read_project"]
+__all__ = [
+    "CHECKOUT", "Found", "MakeProject", "Setuptools", "copy_project", "find_definitions", "list_images", "read_project",
+]  # fmt: skip
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -59,6 +63,29 @@ class Found:
                 signatures = kernel.definition.signatures
                 fingerprint = compute_fingerprint(kernel.definition, signatures[0] if signatures else ())
                 self.values[name] = dict(fingerprint.free_values)
+
+
+def find_definitions(module: ModuleType) -> Iterator[KernelDefinition]:
+    """The kernels that a module really holds: under its names, in its classes and its containers."""
+    pending: list[object] = list(vars(module).values())
+    seen: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            pending += [getattr(value, name, None) for name in vars(value)]
+        elif isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, list | tuple):
+            pending += value
+        else:
+            definition = getattr(value, "definition", None)
+            if isinstance(definition, KernelDefinition) and not definition.is_device:
+                yield definition
+            elif "__wrapped__" in getattr(value, "__dict__", {}):
+                pending.append(value.__wrapped__)  # type: ignore[attr-defined]
 
 
 class Setuptools:
