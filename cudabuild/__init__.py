@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cudabuild.errors import DriverError as DriverError
     from cudabuild.errors import LaunchError as LaunchError
     from cudabuild.errors import NoImageError as NoImageError
+    from cudabuild.importer.adopt import adopt as adopt
     from cudabuild.types import Array as Array
     from cudabuild.types import Tuple as Tuple
     from cudabuild.types import bfloat16 as bfloat16
@@ -51,6 +52,7 @@ __all__ = [
     "LaunchError",
     "NoImageError",
     "Tuple",
+    "adopt",
     "bfloat16",
     "bool_",
     "complex64",
@@ -75,6 +77,7 @@ __all__ = [
 
 _HOMES = {
     "cudabuild.decorators": ("current_device", "device_function", "kernel"),
+    "cudabuild.importer.adopt": ("adopt",),
     "cudabuild.errors": ("CompilationError", "CudabuildError", "DriverError", "LaunchError", "NoImageError"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

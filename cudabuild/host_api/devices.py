@@ -166,6 +166,16 @@ class MemoryInfo(tuple[int, int]):
         return self[1]
 
 
+class Deallocations:
+    """numba-cuda's list of memory to give back. It is always empty: memory goes when its last owner goes."""
+
+    def clear(self) -> None:
+        """Gives back what waits: nothing."""
+
+    def __len__(self) -> int:
+        return 0
+
+
 class Context:
     """What ``cuda.current_context()`` gives: the current device, its memory, and waiting for it.
 
@@ -191,6 +201,11 @@ class Context:
 
         page = sysconf("SC_PAGE_SIZE")
         return MemoryInfo((sysconf("SC_AVPHYS_PAGES") * page, sysconf("SC_PHYS_PAGES") * page))
+
+    @property
+    def deallocations(self) -> Deallocations:
+        """Memory that waits to be given back."""
+        return Deallocations()
 
     def reset(self) -> None:
         """Waits for everything that was queued. Memory and kernels stay: they belong to their arrays and functions, and
