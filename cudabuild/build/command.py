@@ -24,6 +24,29 @@ if TYPE_CHECKING:
 
 __all__ = ["build_cuda"]
 
+#: The settings of :mod:`cudabuild.config` that are options here; a test compares.
+_SETTINGS = {
+    "archs": "targets to build for, such as '80 90a 120+PTX'",
+    "ptx": "PTX to build besides: lowest, newest, none, or architectures",
+    "arch-variables": "variables of other tools to take targets from: CUDAARCHS, TORCH_CUDA_ARCH_LIST",
+    "index": "index widths: both, 32 or 64",
+    "nvjitlink": "major version of nvJitLink: auto, 12 or 13",
+    "packages": "packages to look for kernels in",
+    "exclude": "modules to leave out",
+    "discovery": "how kernels are found: slice or import",
+    "allow-imports": "packages that constants may come from",
+    "dialect": "what 'from numba import cuda' means in the project: cudabuild or numba",
+    "adopt": "packages whose 'from numba import cuda' means cudabuild's",
+    "signatures": "files with recorded signatures",
+    "jobs": "how many processes compile",
+    "executor": "where to compile: processes, or dask:ADDRESS",
+    "fastmath": "approximate arithmetic: true or false",
+    "fma": "fused multiply-add: true or false",
+    "debug": "checks in kernels: true or false",
+    "lineinfo": "source lines for profilers: true or false",
+    "max-registers": "the most registers a thread may use",
+}
+
 
 class build_cuda(Command):
     """Compiles CUDA kernels into the archives that a wheel ships."""
@@ -32,10 +55,7 @@ class build_cuda(Command):
     user_options: ClassVar[list[tuple[str, str | None, str]]] = [
         ("build-lib=", "d", "folder to build into"),
         ("inplace", "i", "write into the source tree, beside the modules"),
-        ("archs=", None, "targets to build for, such as '80 90a 120+PTX'"),
-        ("ptx=", None, "PTX to build besides: lowest, newest, none, or architectures"),
-        ("index=", None, "index widths: both, 32 or 64"),
-        ("jobs=", "j", "how many processes compile"),
+        *((f"{key}=", "j" if key == "jobs" else None, text) for key, text in _SETTINGS.items()),
         ("strict", None, "make a kernel that is left to JIT an error"),
     ]
     boolean_options: ClassVar[list[str]] = ["inplace", "strict"]
@@ -45,10 +65,8 @@ class build_cuda(Command):
         self.build_lib: str | None = None
         self.editable_mode = False
         self.inplace: Any = False
-        self.archs: str | None = None
-        self.ptx: str | None = None
-        self.index: str | None = None
-        self.jobs: str | None = None
+        for key in _SETTINGS:
+            setattr(self, key.replace("-", "_"), None)
         self.strict: Any = None
 
     def finalize_options(self) -> None:
@@ -61,29 +79,24 @@ class build_cuda(Command):
         Raises:
             setuptools.errors.BaseError: a setting or a kernel is wrong; with everything that is.
         """
-        from cudabuild.build.execute import run_build
+        from cudabuild.build.job import run_job
         from cudabuild.build.real_backend import note_shipped
-        from cudabuild.build.report import Meter, format_errors, format_summary
-        from cudabuild.build.write import write_packages
         from cudabuild.errors import CudabuildError
 
-        meter = Meter()
         try:
-            project, settings = self._project(), self._settings()
-            result = run_build(project, settings, meter)
-            if result.errors:
-                raise BaseError(format_errors(result))
-            written = write_packages(project, result, self._place, in_tree=self._is_in_tree)
+            outcome = run_job(self.find_project(), self.find_settings(), self.find_place, in_tree=self.is_in_tree)
+            outcome.check()
         except CudabuildError as error:
             raise BaseError(str(error)) from None
-        if not self._is_in_tree:
+        if not self.is_in_tree:
             note_shipped()
-        for line in format_summary(result, written, settings, meter.seconds):
+        for line in outcome.summary():
             self.announce(f"cudabuild: {line}", level=logging.INFO)
 
     # What is where
 
-    def _project(self) -> Project:
+    def find_project(self) -> Project:
+        """The modules that ``build_py`` finds."""
         from cudabuild.build.project import ModuleFile, Project
 
         root = os.getcwd()
@@ -95,16 +108,22 @@ class build_cuda(Command):
             files[name] = ModuleFile(name, os.path.abspath(path), is_package)
         return Project(root, files)
 
-    def _settings(self) -> BuildSettings:
+    def find_settings(self) -> BuildSettings:
+        """The project's settings, with the command's options.
+
+        Raises:
+            SettingError, TargetError: one is wrong.
+        """
         from cudabuild.build.settings import load_settings
 
-        names = ("archs", "ptx", "index", "jobs")
+        names = [key.replace("-", "_") for key in _SETTINGS]
         written: dict[str, Any] = {name: getattr(self, name) for name in names}
         written["strict"] = True if self.strict else None
         return load_settings(os.getcwd(), written)
 
     @property
-    def _is_in_tree(self) -> bool:
+    def is_in_tree(self) -> bool:
+        """Whether the archives go into the source tree."""
         return bool(self.inplace) or (self.editable_mode and not self._is_strict_editable)
 
     @property
@@ -113,8 +132,9 @@ class build_cuda(Command):
         command = self.distribution.command_obj.get("editable_wheel")
         return str(getattr(command, "mode", None) or "").lower() == "strict"
 
-    def _place(self, artefacts: Artefacts) -> str:
-        return artefacts.in_tree if self._is_in_tree else self._in_build_lib(artefacts)
+    def find_place(self, artefacts: Artefacts) -> str:
+        """The folder for the archives of a package."""
+        return artefacts.in_tree if self.is_in_tree else self._in_build_lib(artefacts)
 
     def _in_build_lib(self, artefacts: Artefacts) -> str:
         assert self.build_lib is not None
@@ -127,7 +147,7 @@ class build_cuda(Command):
         from cudabuild.build.slice import Slicer
         from cudabuild.image.index import INDEX_NAME
 
-        project, settings = self._project(), self._settings()
+        project, settings = self.find_project(), self.find_settings()
         candidates, _ = find_candidates(Slicer(project))
         owners = {find_artefacts(project, one.module) for one in candidates if settings.includes(one.module)}
         names = [f"{target.name}.cuar" for target in settings.targets] + [INDEX_NAME]
@@ -135,17 +155,17 @@ class build_cuda(Command):
 
     def get_source_files(self) -> list[str]:
         """The modules that may hold kernels, relative to the project; needs no compiler."""
-        project = self._project()
+        project = self.find_project()
         return [os.path.relpath(file.path, project.root) for file in project.files.values()]
 
     def get_outputs(self) -> list[str]:
         """The files below ``build_lib`` that ``run`` writes, or would write if it built in there."""
         found = [os.path.join(self._in_build_lib(artefacts), name) for artefacts, name in self._find_files()]
-        return found if self._is_in_tree else [path for path in found if os.path.exists(path)] or found
+        return found if self.is_in_tree else [path for path in found if os.path.exists(path)] or found
 
     def get_output_mapping(self) -> dict[str, str]:
         """Files below ``build_lib`` and where they really stand, for builds into the source tree."""
-        if not self._is_in_tree:
+        if not self.is_in_tree:
             return {}
         return {
             os.path.join(self._in_build_lib(artefacts), name): os.path.join(artefacts.in_tree, name)

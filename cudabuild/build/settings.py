@@ -86,12 +86,18 @@ class BuildSettings:
     max_registers: int | None = None
     kernels: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
     build_backend: str = ""
+    backend_path: tuple[str, ...] = ()
     origins: tuple[tuple[str, str], ...] = ()
 
     def includes(self, module: str) -> bool:
         """True if ``packages`` and ``exclude`` let a module in."""
         inside = not self.packages or any(_covers(name, module) for name in self.packages)
         return inside and not any(_covers(name, module) for name in self.exclude)
+
+    def takes(self, module: str, dialect: str) -> bool:
+        """True if a kernel of this dialect in a module is cudabuild's to build: numba's only where it was adopted."""
+        adopted = self.dialect == "numba" or any(module == name or module.startswith(f"{name}.") for name in self.adopt)
+        return dialect == "cudabuild" or adopted
 
     def overrides_of(self, module: str, qualname: str) -> dict[str, Any]:
         """One kernel's own settings; its full name counts before a pattern, a later pattern before an earlier."""
@@ -293,6 +299,7 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
         signature_files=_find_files(root, values["signatures"], origins["signatures"]),
         executor=values["executor"],
         build_backend=values["build_backend"],
+        backend_path=tuple(values["backend_path"]),
         kernels=tuple((name, tuple(own.items())) for name, own in values["kernel"].items()),
         origins=tuple(origins.items()),
         **plain,
@@ -316,7 +323,7 @@ def _find_files(root: str, files: Iterable[str] | Mapping[str, Any], origin: str
             raise SettingError(
                 f"bad value of signatures in {origin}\n  found:    {path}, where there is no file\n"
                 "  expected: a file that 'cudabuild record' wrote\n"
-                f"  do:       cudabuild record -o {path} -- pytest"
+                f"  do:       cudabuild record --out {path} -- pytest"
             )
     return paths
 
@@ -367,4 +374,4 @@ def _spell_setting(settings: BuildSettings, name: str) -> str:
     value = special[name]() if name in special else getattr(settings, name)
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, str | int) else " ".join(value)
+    return " ".join(value) if isinstance(value, Iterable) and not isinstance(value, str) else str(value)

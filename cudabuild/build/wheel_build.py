@@ -9,77 +9,66 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from cudabuild.build.execute import run_build
+from cudabuild.build.job import Outcome, run_job
 from cudabuild.build.plan import Artefacts, find_artefacts, is_artefact
 from cudabuild.build.project import ModuleFile, Project
-from cudabuild.build.report import Meter, format_errors, format_summary
 from cudabuild.build.settings import load_settings
 from cudabuild.build.wheel_file import WheelFile, WheelModule
-from cudabuild.build.write import write_packages
-from cudabuild.errors import BuildError
 
-__all__ = ["build_in_place", "ship_in_wheel"]
+__all__ = ["build_in_place", "find_sources", "run_in_wheel", "ship_in_wheel"]
 
 #: Where projects keep their packages; a source that stands elsewhere is named by its path in the wheel.
 _SOURCE_FOLDERS = ("src", "", "python", "lib")
 
 
 def ship_in_wheel(wheel: str, root: str, command_line: Mapping[str, Any] | None = None) -> None:
+    """As :func:`run_in_wheel`, and tells the summary.
+
+    Raises:
+        BuildError: kernels are wrong; with everything that is.
+    """
+    _tell(run_in_wheel(wheel, root, command_line).check().summary())
+
+
+def run_in_wheel(wheel: str, root: str, command_line: Mapping[str, Any] | None = None) -> Outcome:
     """Compiles the kernels of a wheel's modules and puts their archives into it, in place of those of an earlier build.
 
     Args:
-        wheel: the file; replaced as a whole, or not at all.
+        wheel: the file; replaced as a whole, or not at all, as where a kernel is wrong.
         root: the project's folder, for ``[tool.cudabuild]`` and for the places in messages.
         command_line: settings that overrule all others, by name.
 
     Raises:
-        BuildError: kernels are wrong; with everything that is.
         WheelError: the wheel cannot be edited.
         SettingError, TargetError: a setting is wrong.
         ToolError: there is no compiler.
     """
     with WheelFile(wheel) as opened, tempfile.TemporaryDirectory(prefix="cudabuild-") as scratch:
         modules = opened.find_modules()
-        project = _find_sources(opened, modules, root, os.path.join(scratch, "wheel"))
+        project = find_sources(opened, modules, root, os.path.join(scratch, "wheel"))
         output = os.path.join(scratch, "archives")
 
         def place(artefacts: Artefacts) -> str:
             return os.path.join(output, *_inside(artefacts, modules).split("/"))
 
-        lines = _build(project, root, command_line, place, output=output)
-        _replace_archives(opened, output, {_inside(find_artefacts(project, name), modules) for name in modules})
-        opened.save()
-    _tell(lines)
+        outcome = run_job(project, load_settings(root, command_line), place, in_tree=False)
+        if not outcome.result.errors:
+            _replace_archives(opened, output, {_inside(find_artefacts(project, name), modules) for name in modules})
+            opened.save()
+        outcome.written = {
+            owner: (_inside_wheel(folder, output), size, count)
+            for owner, (folder, size, count) in outcome.written.items()
+        }
+    return outcome
 
 
 def build_in_place(project: Project, root: str, command_line: Mapping[str, Any] | None = None) -> None:
     """Compiles a project's kernels into its source tree; arguments and errors as for :func:`ship_in_wheel`."""
-    _tell(_build(project, root, command_line, lambda artefacts: artefacts.in_tree))
-
-
-def _build(
-    project: Project,
-    root: str,
-    command_line: Mapping[str, Any] | None,
-    place: Callable[[Artefacts], str],
-    *,
-    output: str | None = None,
-) -> list[str]:
-    """Builds below ``output``, or in the source tree; the lines of the summary."""
     settings = load_settings(root, command_line)
-    meter = Meter()
-    result = run_build(project, settings, meter)
-    if result.errors:
-        raise BuildError(format_errors(result))
-    written = write_packages(project, result, place, in_tree=output is None)
-    if output is not None:
-        written = {
-            owner: (_inside_wheel(folder, output), size, count) for owner, (folder, size, count) in written.items()
-        }
-    return format_summary(result, written, settings, meter.seconds)
+    _tell(run_job(project, settings, lambda artefacts: artefacts.in_tree, in_tree=True).check().summary())
 
 
 def _tell(lines: list[str]) -> None:
@@ -88,8 +77,14 @@ def _tell(lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _find_sources(opened: WheelFile, modules: Mapping[str, WheelModule], root: str, scratch: str) -> Project:
-    """The wheel's modules as a project: the user's own file where it is the same, else what the wheel holds."""
+def find_sources(opened: WheelFile, modules: Mapping[str, WheelModule], root: str, scratch: str) -> Project:
+    """A wheel's modules as a project: the user's own file where it is the same, else what the wheel holds.
+
+    Args:
+        opened, modules: the wheel, and what its ``find_modules`` found.
+        root: the project's folder.
+        scratch: a folder for the files that are not the user's own.
+    """
     files: dict[str, ModuleFile] = {}
     own = False
     for name, module in modules.items():

@@ -224,6 +224,18 @@ def test_config_settings_are_checked() -> None:
             config_settings.reset(token)
 
 
+def test_the_command_of_setuptools_takes_every_setting() -> None:
+    from cudabuild.build.command import build_cuda
+
+    options = {name.rstrip("=") for name, _, _ in build_cuda.user_options} - {"build-lib", "inplace"}
+    assert options == {setting.key for setting in config.SETTINGS if setting.key and setting.variable}
+
+
+def test_every_setting_is_an_attribute_or_told_otherwise() -> None:
+    settings = BuildSettings((), origins=tuple((one.name, "here") for one in config.SETTINGS if one.key))
+    assert len(format_settings(settings)) == len(settings.origins)
+
+
 KERNELS = """
 [tool.cudabuild]
 fma = false
@@ -298,9 +310,9 @@ def test_lines_of_keys_written_otherwise() -> None:
         (
             "arch = [80]",
             "unknown setting in [tool.cudabuild] of {file}, line 2\n  found:    arch\n  expected: "
-            "adopt, allow-imports, arch-variables, archs, build-backend, debug, dialect, discovery, exclude, executor, "
-            "fastmath, fma, index, jobs, kernel, lineinfo, max-registers, nvjitlink, packages, ptx, signatures, strict"
-            "\n  do:       did you mean 'archs'?",
+            "adopt, allow-imports, arch-variables, archs, backend-path, build-backend, debug, dialect, discovery, "
+            "exclude, executor, fastmath, fma, index, jobs, kernel, lineinfo, max-registers, nvjitlink, packages, "
+            "ptx, signatures, strict\n  do:       did you mean 'archs'?",
         ),
         (
             "\nmax_registers = 32",
@@ -327,7 +339,7 @@ def test_lines_of_keys_written_otherwise() -> None:
             "bad value of signatures in [tool.cudabuild] of {file}\n"
             "  found:    {folder}/missing.toml, where there is no file\n"
             "  expected: a file that 'cudabuild record' wrote\n"
-            "  do:       cudabuild record -o {folder}/missing.toml -- pytest",
+            "  do:       cudabuild record --out {folder}/missing.toml -- pytest",
         ),
         (
             '[tool.cudabuild.signatures]\n"a:f" = "float33[::1]"',

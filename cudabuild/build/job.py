@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One build, from a project and its settings to files: for setuptools, wheels and the command line alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cudabuild.build.execute import BuildResult, run_build
+from cudabuild.build.plan import Artefacts
+from cudabuild.build.project import Project
+from cudabuild.build.report import Meter, format_errors, format_summary
+from cudabuild.build.settings import BuildSettings
+from cudabuild.build.write import Written, write_packages
+from cudabuild.errors import BuildError
+
+__all__ = ["Outcome", "run_job"]
+
+
+@dataclass
+class Outcome:
+    """What became of a build.
+
+    Attributes:
+        settings: what was to be built.
+        result: what was made of it.
+        written: the files, by package; none where the result has errors.
+        seconds: how long it took.
+    """
+
+    settings: BuildSettings
+    result: BuildResult
+    written: Written = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def check(self) -> Outcome:
+        """This, if nothing is wrong.
+
+        Raises:
+            BuildError: kernels are wrong; with everything that is.
+        """
+        if self.result.errors:
+            raise BuildError(format_errors(self.result))
+        return self
+
+    def summary(self) -> list[str]:
+        """Lines for people."""
+        return format_summary(self.result, self.written, self.settings, self.seconds)
+
+
+def run_job(project: Project, settings: BuildSettings, place: Callable[[Artefacts], str], *, in_tree: bool) -> Outcome:
+    """Builds and, unless something is wrong, writes.
+
+    Args:
+        project: the project.
+        settings: what to build.
+        place: the folder for the archives of a package.
+        in_tree: the folders are in the source tree.
+
+    Raises:
+        ToolError: nothing can be compiled here.
+        OSError: a file cannot be written.
+    """
+    meter = Meter()
+    outcome = Outcome(settings, run_build(project, settings, meter))
+    if not outcome.result.errors:
+        outcome.written = write_packages(project, outcome.result, place, in_tree=in_tree)
+    outcome.seconds = meter.seconds
+    return outcome
