@@ -366,6 +366,11 @@ def environment(variable: str) -> str | None:
     return os.environ.get(variable)
 
 
+def all_variables(prefix: str) -> dict[str, str]:
+    """The variables of the environment whose names begin with ``prefix``, in order of their names."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefix)}
+
+
 def changed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:
     """This process's environment for a child process, with other values of some variables; None takes one out."""
     changed = {name: value for name, value in os.environ.items() if changes.get(name, "") is not None}

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cudabuild.target import Target
 
 __all__ = [
-    "CubinResult", "choose_linker", "find_linker", "installed_linkers", "link_cubin", "linker_major", "toolchain",
+    "CubinResult", "choose_linker", "find_files", "find_linker", "installed_linkers", "link_cubin", "linker_major",
+    "toolchain",
 ]  # fmt: skip
 
 #: Where NVIDIA's packages put the library, below the ``nvidia`` folder of a site-packages.
@@ -90,6 +91,11 @@ def linker_major(target: Target, wanted: int | None = None) -> int:
 def installed_linkers() -> dict[int, str]:
     """Major version -> full version (as far as it is known) of the nvJitLink packages found, without loading any."""
     return {major: _package_version(major) or str(major) for major in sorted(_installed())}
+
+
+def find_files() -> list[str]:
+    """The libraries that NVIDIA's packages hold."""
+    return sorted(_installed().values())
 
 
 def _is_usable(major: int) -> bool:

@@ -158,6 +158,12 @@ def _find_packaged() -> str | None:
     return None
 
 
+def find_files() -> list[str]:
+    """The file, as a list of one; empty where there is no libdevice."""
+    path = _find_path()
+    return [] if path is None else [path]
+
+
 def _missing() -> ToolError:
     return ToolError(
         "mathematical functions need libdevice, and it was not found: pip install nvidia-nvvm (the extra "

@@ -8,6 +8,8 @@ llvmlite holds one global lock around LLVM, so compiling in parallel means proce
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ __all__ = [
     "JitLibrary",
     "emit_assembly",
     "emit_object",
+    "find_files",
     "find_version",
     "host_code_model",
     "host_features",
@@ -64,6 +67,19 @@ def find_version() -> str:
     import llvmlite
 
     return f"{llvmlite.__version__} (LLVM {'.'.join(map(str, binding.llvm_version_info))})"
+
+
+def find_files() -> list[str]:
+    """The files of llvmlite's LLVM, found without loading it; empty where there is no llvmlite."""
+    spec = importlib.util.find_spec("llvmlite")
+    folders = [os.path.join(folder, "binding") for folder in (spec.submodule_search_locations or ())] if spec else []
+    return [
+        os.path.join(folder, name)
+        for folder in folders
+        if os.path.isdir(folder)
+        for name in sorted(os.listdir(folder))
+        if name.endswith((".so", ".dll", ".dylib"))
+    ]
 
 
 def parse_module(text: str) -> Any:

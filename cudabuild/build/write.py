@@ -46,34 +46,65 @@ def write_packages(
     for kernel in result.kernels:
         if kernel.left:
             left[find_artefacts(project, kernel.module)].append(kernel.left)
-    wanted = set(images) | set(left)
-    for module in project.files:
-        artefacts = find_artefacts(project, module)
-        if artefacts not in wanted:
-            _remove(place(artefacts), keep=set())
+    wanted = sorted(set(images) | set(left))
     written: Written = {}
-    for artefacts in sorted(wanted):
-        folder = place(artefacts)
-        size = _write_package(folder, artefacts.owner, images[artefacts], left[artefacts], in_tree)
-        written[artefacts.owner] = (folder, size, len(images[artefacts]))
+    with _Files() as files:
+        for artefacts in wanted:
+            folder = place(artefacts)
+            size = _write_package(files, folder, artefacts.owner, images[artefacts], left[artefacts], in_tree)
+            written[artefacts.owner] = (folder, size, len(images[artefacts]))
+        files.commit()
+    keep = {place(artefacts): files.names(place(artefacts)) for artefacts in wanted}
+    for folder in {place(find_artefacts(project, module)) for module in project.files} | set(keep):
+        _remove(folder, keep.get(folder, set()))
     return written
 
 
-def _write_package(folder: str, owner: str, images: list[KernelImage], left: Iterable[LeftToJit], in_tree: bool) -> int:
+def _write_package(
+    files: _Files, folder: str, owner: str, images: list[KernelImage], left: Iterable[LeftToJit], in_tree: bool
+) -> int:
     by_target: dict[str, list[KernelImage]] = defaultdict(list)
     for image in images:
         by_target[image.target].append(image)
     os.makedirs(folder, exist_ok=True)
-    keep = {f"{target}.cuar" for target in by_target} | {INDEX_NAME} | ({".gitignore"} if in_tree else set())
-    _remove(folder, keep)
     sizes = {}
     for target, group in sorted(by_target.items()):
-        sizes[target] = write_archive(os.path.join(folder, f"{target}.cuar"), group, target)
-    write_index(os.path.join(folder, INDEX_NAME), build_index(owner, images, sizes, left))
+        sizes[target] = write_archive(files.new(folder, f"{target}.cuar"), group, target)
+    write_index(files.new(folder, INDEX_NAME), build_index(owner, images, sizes, left))
     if in_tree:
-        with open(os.path.join(folder, ".gitignore"), "w", encoding="utf-8", newline="\n") as stream:
+        with open(files.new(folder, ".gitignore"), "w", encoding="utf-8", newline="\n") as stream:
             stream.write("*\n")
     return sum(sizes.values())
+
+
+class _Files:
+    """Files that take their places together, once all of them are written; if anything fails, none does."""
+
+    def __init__(self) -> None:
+        self._moves: dict[str, str] = {}
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for temporary in self._moves.values():
+            with contextlib.suppress(OSError):  # it is in its place, or was never made
+                os.unlink(temporary)
+
+    def new(self, folder: str, name: str) -> str:
+        """Where to write a file, for now."""
+        path = os.path.join(folder, name)
+        self._moves[path] = f"{path}.{os.getpid()}.new.tmp"
+        return self._moves[path]
+
+    def commit(self) -> None:
+        """Puts every file in its place."""
+        for path, temporary in self._moves.items():
+            os.replace(temporary, path)
+
+    def names(self, folder: str) -> set[str]:
+        """The names of a folder's files."""
+        return {os.path.basename(path) for path in self._moves if os.path.dirname(path) == folder}
 
 
 def _remove(folder: str, keep: set[str]) -> None:
