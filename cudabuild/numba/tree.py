@@ -154,6 +154,17 @@ class NumbaTree:
                 raise ImportError(str(error), name=name) from None
         return module
 
+    def import_absent(self, name: str, names: Sequence[str]) -> Any:
+        """A module with ``names``, of which those that are not there raise NumbaNameError when they are used."""
+        made = ModuleType(name)
+        for wanted in names:
+            try:
+                value = getattr(self.find_module(name), wanted)
+            except (AttributeError, ModuleNotFoundError):
+                value = _Absent(_tell(name, wanted, self))
+            setattr(made, wanted, value)
+        return made
+
     def find_name(self, module: str, name: str) -> Any:
         """What ``module.name`` is.
 
@@ -217,6 +228,22 @@ class NumbaTree:
         return sorted(names)
 
 
+class _Absent:
+    """A name that may be imported, for the sake of the others beside it, and not used."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _refuse(self, *args: Any, **options: Any) -> Any:
+        raise NumbaNameError(self._text)
+
+    __bool__ = __call__ = __eq__ = __getitem__ = __iter__ = __len__ = _refuse
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        raise NumbaNameError(self._text)
+
+
 def _tell(module: str, name: str, tree: NumbaTree) -> str:
     full = f"{module}.{name}" if module else name
     if f"{full}.".startswith("numba.cuda."):
@@ -226,7 +253,7 @@ def _tell(module: str, name: str, tree: NumbaTree) -> str:
         )
         return f"cudabuild has no {full}\n  found:    an import by an adopted package\n  do:       {do}"
     if not tree.takes_real:
-        return f"{full} means nothing in a kernel"
+        return f"{full} means nothing to a kernel: it is none of cudabuild's names"
     if not cpu.is_installed():
         return (
             f"{full} belongs to numba's CPU side, and numba is not installed\n"

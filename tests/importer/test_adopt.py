@@ -397,7 +397,7 @@ def test_every_module_of_the_tree_can_be_imported() -> None:
     tree = NumbaTree(takes_real=False)
     cpu_only = {"numba.typed", "numba.experimental"}
     for name in cpu_only:
-        with pytest.raises(ModuleNotFoundError, match="means nothing in a kernel"):
+        with pytest.raises(ModuleNotFoundError, match="means nothing to a kernel"):
             tree.find_module(name)
     own = [name for name in MODULES if name not in cpu_only]
     for name in (*own, *SAME, "numba.config"):
@@ -428,7 +428,7 @@ def test_a_build_has_no_cpu_side() -> None:
     assert numba.njit(function) is numba.jit(nopython=True)(function) is function
     assert numba.types.boolean is cudabuild.bool_
     assert numba.core.types.f4 is cudabuild.float32
-    with pytest.raises(NumbaNameError, match=r"numba\.typed means nothing in a kernel"):
+    with pytest.raises(NumbaNameError, match=r"numba\.typed means nothing to a kernel"):
         _ = numba.typed
 
 
