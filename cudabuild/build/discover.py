@@ -11,19 +11,21 @@ import linecache
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cudabuild.build.candidates import Candidate, find_candidates
 from cudabuild.build.imported import Imported
 from cudabuild.build.project import Project
-from cudabuild.build.resolve import EXTERNAL
+from cudabuild.build.resolve import EXTERNAL, Cell
 from cudabuild.build.sandbox import Failure, Sandbox
+from cudabuild.build.settings import BuildSettings
 from cudabuild.build.slice import Slicer
 from cudabuild.definition import KernelDefinition
 from cudabuild.image.left import KINDS, LeftToJit
+from cudabuild.types.signature import Signature
 
-__all__ = ["Candidate", "Kernel", "find_candidates", "leave", "load_kernels"]
+__all__ = ["Candidate", "Kernel", "find_candidates", "leave", "load_kernels", "open_modules"]
 
 
 @dataclass
@@ -35,6 +37,8 @@ class Kernel:
         file, line: where it is written, the file relative to the project.
         definition: the live definition; None where it could not be made.
         left: why it is left to JIT, or None if it can be built.
+        variant: what tells it from other kernels of its name; "" for kernels that stand in a module.
+        recorded: the signatures that a signature file adds to its own.
     """
 
     module: str
@@ -43,6 +47,8 @@ class Kernel:
     line: int
     definition: KernelDefinition | None = None
     left: LeftToJit | None = None
+    variant: str = ""
+    recorded: list[Signature] = field(default_factory=list)
 
 
 def leave(project: Project, kernel: Kernel, kind: str, reason: str) -> LeftToJit:
@@ -58,18 +64,30 @@ def _explain(project: Project, kernel: Kernel, failure: Failure, name: str) -> L
     )
 
 
-def load_kernels(slicer: Slicer, candidates: Iterable[Candidate], sandbox: Sandbox | Imported) -> list[Kernel]:
+def open_modules(project: Project, slicer: Slicer, settings: BuildSettings) -> Sandbox | Imported:
+    """What runs a project's modules, as ``discovery`` says; to be used in a ``with`` statement."""
+    if settings.discovery == "import":
+        tops = sorted({name.partition(".")[0] for name in project.files})
+        return Imported(project, slicer, adopt=tops if settings.dialect == "numba" else settings.adopt)
+    return Sandbox(project, slicer, settings.allow_imports)
+
+
+def load_kernels(
+    slicer: Slicer, candidates: Iterable[Candidate], sandbox: Sandbox | Imported, also: Iterable[Cell] = ()
+) -> list[Kernel]:
     """Runs what all candidates need and finds their definitions.
 
     Args:
         slicer: knows the project.
         candidates: what :func:`find_candidates` found.
         sandbox: open; it must stay open while the definitions are compiled.
+        also: names of modules that something else needs.
     """
     candidates = list(candidates)
     static = [candidate for candidate in candidates if not candidate.made_at_run_time]
-    chosen = slicer.slice_cells((candidate.module, candidate.path[0]) for candidate in static)
-    sandbox.run(chosen, sorted({candidate.module for candidate in static}))
+    cells = {*((candidate.module, candidate.path[0]) for candidate in static), *also}
+    chosen = slicer.slice_cells(sorted(cells))
+    sandbox.run(chosen, sorted({module for module, _ in cells}))
     kernels: dict[tuple[str, str], Kernel] = {}
     for candidate in candidates:
         for kernel in _load(candidate, sandbox):

@@ -26,19 +26,28 @@ __all__ = ["Imported"]
 class Imported:
     """Imports modules; a context manager, because the sources' folders are first on ``sys.path`` while it is open."""
 
-    def __init__(self, project: Project, slicer: Slicer) -> None:
+    def __init__(self, project: Project, slicer: Slicer, adopt: Iterable[str] = ()) -> None:
+        """Prepares.
+
+        Args:
+            project, slicer: the project.
+            adopt: the modules, and packages of modules, in which ``numba.cuda`` means ``cudabuild.cuda``.
+        """
         self.project = project
         self.slicer = slicer
+        self._adopt = tuple(adopt)
         self._failures: dict[str, Failure] = {}
         self._folders: list[str] = []
         self._before: set[str] = set()
-        self._early = ExitStack()
+        self._open = ExitStack()
 
     def __enter__(self) -> Imported:
-        self._early.enter_context(early.suspended())  # the mistakes of all kernels are told together
+        self._open.enter_context(early.suspended())  # the mistakes of all kernels are told together
         self._before = set(sys.modules)
         self._folders = _source_folders(self.project)
         sys.path[:0] = self._folders
+        if self._adopt:  # by name: the build step does not import the hook, but what a user may call
+            importlib.import_module("cudabuild").adopt(*self._adopt)
         importlib.invalidate_caches()
         return self
 
@@ -48,7 +57,7 @@ class Imported:
         for name in set(sys.modules) - self._before:
             if self.project.claims(name):
                 del sys.modules[name]
-        self._early.close()
+        self._open.close()
 
     def run(self, chosen: Slice, modules: Iterable[str]) -> None:
         """Imports ``modules``; what a slice would choose does not matter here."""
@@ -62,6 +71,10 @@ class Imported:
         """Why the modules of ``cells`` could not be imported, or None."""
         found = [self._failures[module] for module, _ in cells if module in self._failures]
         return found[0] if found else None
+
+    def find_refusal(self, module: str) -> tuple[str, str] | None:
+        """As in a sandbox; here everything may be imported."""
+        return None
 
     def _failure(self, module: str, error: BaseException) -> Failure:
         """The innermost line of the project's own that an exception passed through."""

@@ -18,16 +18,18 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
-from types import FrameType, ModuleType, SimpleNamespace, TracebackType
-from typing import Any
+from types import FrameType, ModuleType, TracebackType
+from typing import Any, NoReturn
 
 from cudabuild import early
 from cudabuild.build.effects import Leaf, Step
+from cudabuild.build.machine import hide_devices
 from cudabuild.build.names import chain_of
 from cudabuild.build.project import Project, SourceModule, resolve_relative
 from cudabuild.build.resolve import Cell
 from cudabuild.build.slice import Slice, Slicer
 from cudabuild.errors import SourceError
+from cudabuild.numba.tree import NumbaTree, is_numba
 
 __all__ = ["DENIED_MODULES", "Failure", "Sandbox"]
 
@@ -40,7 +42,8 @@ DENIED_MODULES = frozenset(
     }
 )  # fmt: skip
 
-_NUMBA_MODULES = ("numba", "numba.cuda", "numba.types", "numba.core.types")
+#: What ``numba`` means in a slice: this package's names, and nothing of numba's CPU side but plain functions.
+_NUMBA = NumbaTree(takes_real=False)
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,12 @@ class Failure:
         return cls(file, int(line), reason.strip(), "unreadable")
 
 
-class _ImportRefused(BaseException):
-    """An import that a slice may not make. Not an Exception: ``except ImportError`` must not turn it into a value."""
+class _Refused(BaseException):
+    """Something that a slice may not do. Not an Exception: ``except ImportError`` must not turn it into a value."""
+
+
+class _Unreadable(SourceError):
+    """A module of the project that cannot be parsed; says where."""
 
 
 class Sandbox:
@@ -89,11 +96,14 @@ class Sandbox:
         self._module_failures: dict[str, Failure] = {}
         self._chosen: set[Leaf] = set()
         self._refusals: list[Failure] = []
+        self._running: ast.AST | None = None
         self._replaced: dict[str, ModuleType] = {}
-        self._early = ExitStack()
+        self._files = {file.path for file in project.files.values()}
+        self._open = ExitStack()
 
     def __enter__(self) -> Sandbox:
-        self._early.enter_context(early.suspended())  # the mistakes of all kernels are told together
+        self._open.enter_context(early.suspended())  # the mistakes of all kernels are told together
+        self._open.enter_context(hide_devices(self._refuse))
         self._replaced = {name: sys.modules.pop(name) for name in list(sys.modules) if self.project.claims(name)}
         sys.meta_path.insert(0, self)
         return self
@@ -103,7 +113,7 @@ class Sandbox:
         for name in [name for name in sys.modules if self.project.claims(name)]:
             del sys.modules[name]
         sys.modules.update(self._replaced)
-        self._early.close()
+        self._open.close()
 
     def run(self, chosen: Slice, modules: Iterable[str]) -> None:
         """Runs the statements of a slice by importing ``modules`` and all modules that it reaches."""
@@ -114,7 +124,7 @@ class Sandbox:
     def _import_module(self, name: str) -> None:
         try:
             importlib.import_module(name)
-        except SourceError as error:
+        except _Unreadable as error:
             self._module_failures[name] = Failure.parse(str(error))
         except ImportError as error:
             file = self.project.files[name].path if name in self.project.files else self.project.root
@@ -162,7 +172,10 @@ class Sandbox:
 
     def exec_module(self, module: ModuleType) -> None:
         """Runs the chosen statements of a module."""
-        source = self.project.find_module(module.__name__)
+        try:
+            source = self.project.find_module(module.__name__)
+        except SourceError as error:
+            raise _Unreadable(str(error)) from None
         assert source is not None
         namespace = module.__dict__
         namespace["__builtins__"] = {**vars(builtins), "__import__": self._import}
@@ -204,14 +217,19 @@ class Sandbox:
             return False
         refusals = len(self._refusals)
         value = False
+        outer, self._running = self._running, leaf.node
         try:
             value = self._execute(source, leaf, namespace)
-        except _ImportRefused:
+        except _Refused:
             pass  # recorded where it was raised
+        except _Unreadable as error:
+            self.failures[leaf] = Failure.parse(str(error))
         except (Exception, SystemExit) as error:
             where = self._place(source, leaf, error.__traceback__)
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             self.failures[leaf] = self._find_blocker(leaf) or Failure(*where, f"this statement fails: {text}")
+        finally:
+            self._running = outer
         if len(self._refusals) > refusals:
             self.failures[leaf] = self._refusals[refusals]
         if leaf not in self.failures:
@@ -258,7 +276,17 @@ class Sandbox:
             traceback = traceback.tb_next
         return self._file(leaf), line
 
-    # Imports that a slice may make
+    # What a slice may do
+
+    def _refuse(self, reason: str, kind: str = "device", about: str = "") -> NoReturn:
+        """Notes the line of the project's own that asked for something."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename not in self._files:
+            frame = frame.f_back
+        file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else (self.project.root, 1)
+        failure = Failure(self.project.relative(file), line, reason, kind, about)
+        self._refusals.append(failure)
+        raise _Refused(str(failure))
 
     def _import(
         self,
@@ -272,23 +300,29 @@ class Sandbox:
         if level and globals is not None:
             is_package = "__path__" in globals
             absolute = resolve_relative(globals["__name__"], is_package, name, level)
-        if absolute in _NUMBA_MODULES:
-            return _numba_module(absolute if fromlist else "numba")
-        refusal = self._find_refusal(absolute)
+        if is_numba(absolute):
+            found, refusal = self._import_numba(absolute, fromlist or ())
+            if not refusal:
+                return found
+        else:
+            refusal = self.find_refusal(absolute)
         if refusal:
-            frame: FrameType = sys._getframe(1)
-            failure = Failure(
-                self.project.relative(frame.f_code.co_filename),
-                frame.f_lineno,
-                refusal[1],
-                refusal[0],
-                absolute.partition(".")[0],
-            )
-            self._refusals.append(failure)
-            raise _ImportRefused(str(failure))
+            self._refuse(refusal[1], refusal[0], absolute.partition(".")[0])
         return builtins.__import__(name, globals, locals, fromlist or (), level)
 
-    def _find_refusal(self, module: str) -> tuple[str, str] | None:
+    def _import_numba(self, name: str, names: Sequence[str]) -> tuple[Any, tuple[str, str] | None]:
+        """What an import from numba gives: cudabuild's names, whether numba is installed or not; or why it may not be.
+
+        What is none of a kernel's names may be imported, not used; a statement that would notice (``try``) is refused.
+        """
+        try:
+            return _NUMBA.import_name(name, names), None
+        except ImportError as error:
+            if isinstance(self._running, ast.Import | ast.ImportFrom):
+                return _NUMBA.import_absent(name, names), None
+            return None, ("fails", str(error))
+
+    def find_refusal(self, module: str) -> tuple[str, str] | None:
         """The kind of reason and the reason why a module may not be imported, or None if it may."""
         top = module.partition(".")[0]
         if self.project.claims(module):
@@ -311,24 +345,6 @@ def _leaves_of(steps: Sequence[Step]) -> list[Leaf]:
         found.append(step.leaf)
         found += _leaves_of([*step.body, *step.orelse])
     return found
-
-
-def _numba_module(name: str) -> Any:
-    """What a numba module stands for here: cudabuild's names, whether numba is installed or not."""
-    cuda, types = importlib.import_module("cudabuild.cuda"), importlib.import_module("cudabuild.types")
-    return {"numba.cuda": cuda, "numba.types": types, "numba.core.types": types}.get(name) or _Numba(cuda, types)
-
-
-class _Numba:
-    """Answers like the module ``numba``."""
-
-    def __init__(self, cuda: ModuleType, types: ModuleType) -> None:
-        self.cuda = cuda
-        self.types = types
-        self.core = SimpleNamespace(types=types)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("cudabuild"), name)
 
 
 class _AnnotationFilter(ast.NodeTransformer):

@@ -32,6 +32,10 @@ KINDS: dict[str, tuple[str, ...]] = {
         "write the value down as a constant",
         "name {name} in allow-imports of [tool.cudabuild], if what the kernel takes from it is the same everywhere",
     ),
+    "device": (
+        "make the value an argument of the kernel",
+        "keep what asks for a device in functions, away from what the kernel needs",
+    ),
     "no-source": (
         "take the value from a Python module of this project",
         'build without isolation, with discovery = "import" in [tool.cudabuild]',
@@ -44,6 +48,14 @@ KINDS: dict[str, tuple[str, ...]] = {
     "branch": ("define the kernel where it does not depend on the machine that builds", "build where it is taken"),
     "not-a-kernel": ("keep the kernel under a name of its own, or keep it as __wrapped__ of what stands for it",),
     "foreign": ("write a kernel of this project that calls the function",),
+    "stale": (
+        "record its signatures again: cudabuild record -- pytest",
+        "take it out of the signature file, if it is not wanted any more",
+    ),
+    "not-rebuilt": (
+        "let the function that makes the kernel take plain values: numbers, arrays, dtypes, functions of this project",
+        "make the value an argument of the kernel",
+    ),
     "unreadable": ("correct the file: kernels that need it are compiled at run time until then",),
 }
 

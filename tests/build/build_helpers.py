@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cudabuild.build.discover import Kernel, find_candidates, load_kernels
+from cudabuild.build.imported import Imported
 from cudabuild.build.project import ModuleFile, Project
 from cudabuild.build.sandbox import Sandbox
 from cudabuild.build.slice import Slicer
@@ -47,13 +48,14 @@ def read_project(root: Path) -> Project:
 class Found:
     """What was found of each kernel: frozen values by name, or the reason why it is left to JIT."""
 
-    def __init__(self, project: Project, allow_imports: tuple[str, ...] = ()) -> None:
+    def __init__(self, project: Project, allow_imports: tuple[str, ...] = (), imported: bool = False) -> None:
         slicer = Slicer(project)
         candidates, self.unreadable = find_candidates(slicer)
         self.values: dict[str, dict[str, str]] = {}
         self.reasons: dict[str, str] = {}
         self.kernels: dict[str, Kernel] = {}
-        with Sandbox(project, slicer, allow_imports) as sandbox:
+        modules = Imported(project, slicer) if imported else Sandbox(project, slicer, allow_imports)
+        with modules as sandbox:
             for kernel in load_kernels(slicer, candidates, sandbox):
                 name = f"{kernel.module}:{kernel.qualname}"
                 self.kernels[name] = kernel
