@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cudabuild.backend import libdevice, llvm, ptxas
+from cudabuild.backend.signed_zeros import keep_zero_signs
 
 if TYPE_CHECKING:
     from cudabuild.backend.text import ModuleText
@@ -41,6 +42,11 @@ def optimise_llvm(text: str, group: str, level: int) -> Any:
     """A verified and optimised LLVM module."""
     module = llvm.parse_module(text)
     llvm.optimise_module(module, llvm.nvptx_machine(group, level), level)
+    if "fcmp" in text:
+        optimised = str(module)
+        changed = keep_zero_signs(optimised)
+        if changed != optimised:
+            module = llvm.parse_module(changed)
     return module
 
 

@@ -183,6 +183,62 @@ def test_extremes_of_negated_integers(run, name):
     assert np.array_equal(out, np.stack(expected))
 
 
+def beside_zero(a, n, out):
+    i = cuda.grid(1)
+    if i < a.size:
+        x = a[i]
+        for k, z in enumerate((+0.0, -0.0)):
+            out[0 + k, i] = max(x, z)
+            out[2 + k, i] = max(z, x)
+            out[4 + k, i] = min(x, z)
+            out[6 + k, i] = min(z, x)
+            out[8 + k, i] = x if x > z else z
+            out[10 + k, i] = z if x > z else x
+            out[12 + k, i] = x if x < z else z
+            out[14 + k, i] = z if x < z else x
+            out[16 + k, i] = x if x >= z else z
+            out[18 + k, i] = z if x <= z else x
+            out[20 + k, i] = max(z, n[i])
+            out[22 + k, i] = min(z, n[i])
+        out[24, i] = max(-float32(n[i]), float32(n[i]))
+        out[25, i] = min(float32(n[i]), -float32(n[i]))
+
+
+def beside_zero_in_python(x, n):
+    kind = type(x)
+    out = [None] * 26
+    for k, z in enumerate((kind(0.0), kind(-0.0))):
+        out[0 + k] = max(x, z)
+        out[2 + k] = max(z, x)
+        out[4 + k] = min(x, z)
+        out[6 + k] = min(z, x)
+        out[8 + k] = x if x > z else z
+        out[10 + k] = z if x > z else x
+        out[12 + k] = x if x < z else z
+        out[14 + k] = z if x < z else x
+        out[16 + k] = x if x >= z else z
+        out[18 + k] = z if x <= z else x
+        out[20 + k] = max(z, kind(n))
+        out[22 + k] = min(z, kind(n))
+    out[24] = max(-kind(n), kind(n))
+    out[25] = min(kind(n), -kind(n))
+    return out
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_extremes_beside_zeros(run, name):
+    """Python's rule, the first of equal ones, also for zeros of different signs and where the compiler finds an extreme."""
+    values = np.array([0.0, -0.0, math.nan, 1.5, -1.5, math.inf, -math.inf], name)
+    n = np.array([0, 3, -3, 0, 0, 1, -1], np.int32)
+    out = np.zeros((26, values.size), name)
+    run(beside_zero, f"{name}[::1], int32[::1], {name}[:, ::1]", 1, 32, values, n, out)
+    with np.errstate(all="ignore"):
+        expected = [beside_zero_in_python(x, int(m)) for x, m in zip(values, n, strict=True)]
+    for x, column, want in zip(values, out.T, expected, strict=True):
+        texts = [(str(found), str(wanted)) for found, wanted in zip(column, want, strict=True)]
+        assert [found for found, _ in texts] == [wanted for _, wanted in texts], x
+
+
 def by_constant(a, out):
     i = cuda.grid(1)
     if i < a.size:

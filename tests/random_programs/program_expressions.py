@@ -373,18 +373,20 @@ class Expressions:
             )
         if name in ("copysign", "fmod", "fma"):
             name = "copysign" if name == "fma" else name
-            tag = name + "!"
-            return Expr(
-                kind,
-                f"math.{name}({{}}, {{}})",
-                f"{name}_{kind}({{}}, {{}})",
-                [self.expr(kind, depth) for _ in range(2)],
-                tag,
-            )
+            parts = [self.expr(kind, depth), self.expr(kind, depth)]
+            if name == "copysign":
+                parts[1] = self.not_nan(parts[1])
+            return Expr(kind, f"math.{name}({{}}, {{}})", f"{name}_{kind}({{}}, {{}})", parts, name + "!")
         op = {"fabs": "abs"}.get(name, name)
         return Expr(
             kind, f"{form}({{}})", f"{op}_{kind}({{}})", [self.expr(kind, depth)], name + "!" * (module == "math")
         )
+
+    def not_nan(self, part: Expr) -> Expr:
+        """A number with the sign of ``part``, or of a constant where that is NaN: machines give NaN either sign."""
+        op, kind = self.choose(("min", "max")), part.kind
+        word = self.rules.extreme(op, kind)
+        return Expr(kind, f"{op}({{}}, {{}})", f"{word}({{}}, {{}})", [self.literal(kind), part], op)
 
     def near(self, kind: str, depth: int) -> tuple[Expr, str]:
         """A function that is not exact, and its name in the table of error bounds."""
