@@ -118,7 +118,7 @@ class build_cuda(Command):
 
         names = [key.replace("-", "_") for key in _SETTINGS]
         written: dict[str, Any] = {name: getattr(self, name) for name in names}
-        written["strict"] = True if self.strict else None
+        written["strict"] = None if self.strict is None else bool(self.strict)
         return load_settings(os.getcwd(), written)
 
     @property

@@ -60,7 +60,7 @@ def test_nothing_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "surely_not_there"]) == 1
     assert capsys.readouterr().err == (
         "error: no archives\n  found:    surely_not_there\n"
-        "  expected: an archive, a folder that holds some, or a package that ships some\n"
+        "  expected: a wheel, an archive, a folder that holds some, or a package that ships some\n"
     )
 
 
