@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from build_helpers import Found, read_project
-from hypothesis import given, settings
+import pytest
+from build_helpers import Found
+from hypothesis import HealthCheck, given, settings
+from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 
+from cudabuild.build.project import ModuleFile, Project
 from cudabuild.fingerprint import compute_fingerprint
 
-LISTS, NUMBERS, FUNCTIONS, OBJECTS = "ABC", "mn", "fg", "xy"
+LISTS, NUMBERS, FUNCTIONS, OBJECTS = "ABCD", "mn", "fg", "xy"
 
 #: Statements over a few names. Every name is bound from the start, so each can come anywhere.
 TEMPLATES = (
@@ -64,14 +70,114 @@ TEMPLATES = (
     "REGISTRY.get('{f}', len)({L})",
     "@register\ndef {f}(t):\n    {L}.append({i})\n    return t",
     "unrelated = undefined_here.{f} if False else 0",
+    # More of the language.
+    "match [{i}, {n}]:\n    case [{n2}, *_rest] if _rest:\n        {L}.extend(_rest)\n    case _:\n        {n} = {i}",
+    "[{n} := _w for _w in {L}[:{i}]]",
+    "{n} = sum(_v for _v in {L} if (_last := _v))",
+    "try:\n    {L}.remove({n})\nexcept ValueError:\n    {n} = {i}\nelse:\n    {L2}.append({i})\nfinally:\n    {L} *= 2",
+    "{L}, *{L2} = [[{i}], {n}, {n2}]",
+    "{L}, {L2} = {L2}, {L}",
+    "del {n}\n{n} = {i}",
+    "while len({L}) < {i}:\n    {L}.insert(0, {n})",
+    "for {n} in {L}[:{i}]:\n    pass",
+    "for _i, {L}[-1] in enumerate({L2}[:{i}]):\n    {n} += _i",
+    "{L}[:] = sorted({L2}, key=lambda _v: -_v)",
+    "{L}.sort(key={L2}.append)",
+    "counter = make_counter({L})\ncounter()\n{n} = counter()",
+    "{f} = make_adder({L}, {i})",
+    "{f} = functools.partial({f2}_0)",
+    "{n} = cached({n2})",
+    "{n} = functools.reduce(lambda a, b: {L}.append(b) or a + 1, {L2}[:3], {i})",
+    "DATA.update({f}={L})",
+    "DATA.setdefault('{f}', []).append({i})",
+    "{L} = DATA.get('{f}', {L2})",
+    "DATA['{f}'], {n} = {L}, {i}",
+    "for _key, _list in DATA.items():\n    _list.append({i})",
+    "{n} = Child.SIZE + Child.count()",
+    "Child.SIZE = {i}",
+    "setattr(Holder, 'SIZE', {i})",
+    "class Child(Holder):\n    SIZE = Holder.SIZE + {i}",
+    "class Grand(Child):\n    pass\n{n} = Grand.made",
+    "Holder.put = lambda self, i: self.held.append(i + {i})",
+    "{o} = Child({L})",
+    "{o}, {n} = Holder({L}[:{i}]), {n2}",
+    "{o} += {i}",
+    "{n} = {o}[{i}]",
+    "for _e in {o}:\n    {n} += 1",
+    "with {o} as {L}:\n    {L}.append({i})",
+    "{n} = int({o} == {o2})",
+    "exec('{n} = {i}')",
+    "{n} = eval('{n2} + len({L})')",
+    "threading.Thread(target={L}.append, args=({i},)).run()",
+    "{L} = copy.copy({L2})",
+    "{L} = list(itertools.accumulate({L2}[:3], lambda a, b: {L}.append(a) or b))",
+    "{n} = RECORD.width\nRECORD.taps.append({n2})",
+    "RECORD = Record(taps={L})",
+    "{L} = RECORD.taps",
+    "{n} = TABLE[0]\nTABLE[{i}:] = {n2}",
+    "VIEW[0] = {i}\n{n} = int(TABLE[1])",
+    "np.copyto(TABLE, {i})",
+    "{n} = int(TABLE.sum())",
+    "globals().setdefault('{n}', {i})",
+    "def {f}(t, seen={L}):\n    seen.append({i})\n    return seen",
+    "if ({L}.append({i}) or {n}) and {L2}.pop({i} % len({L2})):\n    {n} += 1",
+    "assert {L}.append({i}) is None",
+    "{n} = [{i}, {n2}][bool({o})]",
+    "f'{{{o}}}'",
+    # Another module.
+    "h.u = {i}",
+    "{n} = h.u",
+    "h.P.append({i})",
+    "{L} = h.P",
+    "h.P = {L}",
+    "{n} = len(h.hf({L}))",
+    "setattr(h, 'u', {i})",
+    "vars(h)['u'] = {n}",
+    "from h import u as {n}",
+    "from h import P as {L}",
+    "h.hf = {f}",
+    "h.Shared.value += {i}",
+    "{n} = h.Shared.value",
+    # What is not there when a wheel is built.
+    "missing_thing.change({L})",
+    "{n} = missing_thing.number",
+    "unrelated = missing_thing.change([{i}])",
+    "try:\n    {n} = missing_thing.number\nexcept ImportError:\n    {n} = {i}",
+    "@missing_thing.decorate\ndef {f}(t):\n    return t",
 )  # fmt: skip
 
+#: Statements of the other module.
+H_TEMPLATES = (
+    "P.append({i})",
+    "Q.extend(P)",
+    "u += {i}",
+    "u = len(Q)",
+    "P = Q",
+    "def hf(t):\n    global u\n    u += len(t)\n    return t",
+    "def hf(t):\n    Q.append({i})\n    return Q",
+    "Shared.value = u",
+    "class Shared:\n    value = {i}",
+    "import m\nm.A.append({i})",
+    "import m\nm.n = {i}",
+    "from m import A\nP = A",
+    "import missing_thing\nmissing_thing.change(P)",
+    "import missing_thing\nunrelated = missing_thing.number",
+    "for u in range({i}):\n    P.append(u)",
+)
+
 HEAD = """\
-import contextlib
+import contextlib, copy, functools, itertools, threading
+import dataclasses
+import missing_thing
+import numpy as np
 import cudabuild as cb
 A, B, C = [1], [2], [3]
 m, n = 1, 2
-ALL, REGISTRY = [A], {}
+import h
+from h import Q as D
+ALL, REGISTRY, DATA = [A], {}, {"f": B, "g": C}
+TABLE = np.zeros(4)
+VIEW = TABLE[1:]
 def f(t):
     return t
 def g(t):
@@ -84,23 +190,91 @@ def register(h):
     ALL.append([len(REGISTRY)])
     REGISTRY[h.__name__] = h
     return h
+def make_counter(t):
+    count = 0
+    def step():
+        nonlocal count
+        count += 1
+        t.append(count)
+        return count
+    return step
+def make_adder(t, i):
+    def add(other):
+        t.append(i)
+        return t
+    return add
+@functools.lru_cache
+def cached(i):
+    ALL[0].append(i)
+    return i + len(A)
 class Holder:
     SIZE = 1
+    made = 0
+    def __init_subclass__(cls):
+        cls.made = len(ALL)
+        Holder.SIZE += 1
     def __init__(self, held):
         self.held = held
     def put(self, i):
         self.held.append(i)
     def grow(self):
         type(self).SIZE += 1
+    def __iadd__(self, i):
+        self.held.append(i)
+        return self
+    def __getitem__(self, i):
+        self.held.append(i)
+        return i
+    def __iter__(self):
+        self.held.append(0)
+        return iter((1, 2))
+    def __enter__(self):
+        return self.held
+    def __exit__(self, *error):
+        self.held.append(7)
+    def __eq__(self, other):
+        self.held.append(8)
+        return True
+    def __bool__(self):
+        self.held.append(9)
+        return True
+    def __format__(self, spec):
+        self.held.append(6)
+        return ""
+    @classmethod
+    def count(cls):
+        ALL.append([cls.SIZE])
+        return len(ALL)
     @property
     def total(self):
         self.held.append(0)
         return len(self.held)
+class Child(Holder):
+    pass
+@dataclasses.dataclass
+class Record:
+    width: int = 3
+    taps: list = dataclasses.field(default_factory=lambda: [len(A)])
+    def __post_init__(self):
+        self.width += len(self.taps)
+RECORD = Record()
 x, y = Holder(A), Holder(B)
 """
 
+H_HEAD = """\
+P, Q = [10], [20]
+u = 5
+def hf(t):
+    P.append(len(t))
+    return P
+class Shared:
+    value = 4
+"""
+
 TAIL = """
-a, b, c, size = tuple(A), tuple(B), tuple(C), Holder.SIZE
+a, b, c, d, size = tuple(A), tuple(B), tuple(C), tuple(D), (Holder.SIZE, Child.SIZE)
+hp = tuple(h.P)
+table = tuple(map(int, TABLE))
 @cb.kernel("float32[::1]")
 def k1(p):
     p[0] = a[0]
@@ -112,59 +286,153 @@ def k3(p):
     p[0] = c[0] + m
 @cb.kernel("float32[::1]")
 def k4(p):
-    p[0] = size
+    p[0] = size[0]
+@cb.kernel("float32[::1]")
+def k5(p):
+    p[0] = hp[0] + h.u + h.Shared.value
+@cb.kernel("float32[::1]")
+def k6(p):
+    p[0] = d[0] + table[0]
 """
+
+MISSING = """\
+number = 40
+def change(t):
+    t.append(99)
+    return t
+def decorate(f):
+    return lambda t: change(t)
+"""
+
+#: What a random module may raise by itself: then nobody can import it.
+WRONG = (
+    TypeError, AttributeError, IndexError, RecursionError, KeyError, ValueError, NameError, StopIteration, ImportError,
+    AssertionError,
+)  # fmt: skip
 
 
 @st.composite
-def modules(draw: st.DrawFn) -> str:
-    lines = []
-    for template in draw(st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=14)):
-        pick = {
-            "L": draw(st.sampled_from(LISTS)),
-            "L2": draw(st.sampled_from(LISTS)),
-            "n": draw(st.sampled_from(NUMBERS)),
-            "n2": draw(st.sampled_from(NUMBERS)),
-            "f": draw(st.sampled_from(FUNCTIONS)),
-            "f2": draw(st.sampled_from(FUNCTIONS)),
-            "o": draw(st.sampled_from(OBJECTS)),
-            "o2": draw(st.sampled_from(OBJECTS)),
-            "i": draw(st.integers(1, 3)),
-        }
-        lines.append(template.format(**pick))
-    return HEAD + "\n".join(lines) + TAIL
+def modules(draw: st.DrawFn) -> tuple[str, str]:
+    """Two modules, the second imported by the first."""
+
+    def lines(templates: tuple[str, ...], most: int, least: int) -> list[str]:
+        found = []
+        for template in draw(st.lists(st.sampled_from(templates), min_size=least, max_size=most)):
+            pick = {
+                "L": draw(st.sampled_from(LISTS)),
+                "L2": draw(st.sampled_from(LISTS)),
+                "n": draw(st.sampled_from(NUMBERS)),
+                "n2": draw(st.sampled_from(NUMBERS)),
+                "f": draw(st.sampled_from(FUNCTIONS)),
+                "f2": draw(st.sampled_from(FUNCTIONS)),
+                "o": draw(st.sampled_from(OBJECTS)),
+                "o2": draw(st.sampled_from(OBJECTS)),
+                "i": draw(st.integers(1, 3)),
+            }
+            found.append(template.format(**pick))
+        return found
+
+    return (
+        HEAD + "\n".join(lines(TEMPLATES, 14, 1)) + TAIL,
+        H_HEAD + "\n".join(lines(H_TEMPLATES, 3, 0)) + "\n",
+    )
 
 
-@settings(max_examples=150, deadline=None)
-@given(modules())
-def test_a_slice_is_right_or_it_is_missing(text: str) -> None:
-    scope: dict[str, object] = {"__name__": "whole"}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m.py"
-        path.write_text(text, encoding="utf-8")
-        try:
-            exec(compile(text, str(path), "exec"), scope)
-        except (TypeError, AttributeError, IndexError, RecursionError, KeyError):
-            return  # the module itself is wrong: nobody can import it
-        found = Found(read_project(Path(folder)))
-        for name in ("k1", "k2", "k3", "k4"):
+def import_whole(folder: Path) -> dict[str, object] | None:
+    """The names of ``m``, really imported with what is missing there; None where it cannot be imported."""
+    names = ("m", "h", "missing_thing")
+    sys.path[:0] = [str(folder), str(folder / "there")]
+    importlib.invalidate_caches()
+    try:
+        return vars(importlib.import_module("m"))
+    except WRONG:
+        return None
+    finally:
+        del sys.path[:2]
+        for name in names:
+            sys.modules.pop(name, None)
+
+
+def write_modules(folder: Path, texts: tuple[str, str]) -> None:
+    (folder / "there").mkdir()
+    for name, text in (("m", texts[0]), ("h", texts[1]), ("there/missing_thing", MISSING)):
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+
+
+def find_wrong(texts: tuple[str, str]) -> tuple[int, int, list[str]]:
+    """How many kernels are right and how many are left to JIT, and which have values that an import does not give."""
+    right, left, wrong = 0, 0, []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_modules(folder, texts)
+        whole = import_whole(folder)
+        if whole is None:
+            return 0, 0, []
+        files = {name: ModuleFile(name, str(folder / f"{name}.py"), False) for name in ("m", "h")}
+        found = Found(Project(str(folder), files))
+        for name in KERNELS:
             kernel = found.kernels[f"m:{name}"]
             if kernel.left is not None:
+                left += 1
                 continue
             assert kernel.definition is not None
-            whole = scope[name].definition  # type: ignore[attr-defined]
-            signature = whole.signatures[0]
+            definition = whole[name].definition  # type: ignore[attr-defined]
+            signature = definition.signatures[0]
             sliced = compute_fingerprint(kernel.definition, signature).free_values
-            assert sliced == compute_fingerprint(whole, signature).free_values
+            if sliced == compute_fingerprint(definition, signature).free_values:
+                right += 1
+            else:
+                wrong.append(f"{name}: {sliced} is not {compute_fingerprint(definition, signature).free_values}")
+    return right, left, wrong
 
 
-def test_the_templates_hold_what_can_go_wrong() -> None:
-    found = []
-    for template in TEMPLATES:
-        text = template.format(L="A", L2="B", n="m", n2="n", f="f", f2="g", o="x", o2="y", i=2)
-        try:
-            exec(compile(HEAD + text + TAIL, "m", "exec"), {"__name__": "whole"})
-        except (TypeError, AttributeError, IndexError):
-            continue
-        found.append(template)
-    assert found == list(TEMPLATES)
+KERNELS = ("k1", "k2", "k3", "k4", "k5", "k6")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(modules())
+def test_a_slice_is_right_or_it_is_missing(texts: tuple[str, str]) -> None:
+    assert find_wrong(texts)[2] == []
+
+
+@pytest.mark.parametrize("place", ["m", "h"])
+def test_the_templates_hold_what_can_go_wrong(place: str) -> None:
+    """Each template runs by itself: a module of it alone can be imported, and its slice is right or missing."""
+    pick = {"L": "A", "L2": "B", "n": "m", "n2": "n", "f": "f", "f2": "g", "o": "x", "o2": "y", "i": 2}
+    failed = []
+    for template in TEMPLATES if place == "m" else H_TEMPLATES:
+        text = template.format(**pick) + "\n"
+        texts = (HEAD + (text if place == "m" else "") + TAIL, H_HEAD + (text if place == "h" else ""))
+        right, left, wrong = find_wrong(texts)
+        if wrong or not right + left:
+            failed.append((template, wrong))
+    assert failed == []
+
+
+def test_most_kernels_are_built() -> None:
+    """A slice that left all to JIT would be right, and of no use."""
+    right, left, wrong = find_wrong((HEAD + "A.append(m)\nunrelated = missing_thing.change([1])\n" + TAIL, H_HEAD))
+    assert (right, left, wrong) == (len(KERNELS), 0, [])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``python test_slice_property.py COUNT [SEED]``: that many random modules, told as they go."""
+    count, seed = int(arguments[0]), int(arguments[1]) if len(arguments) > 1 else 0
+    totals = [0, 0, 0, 0]
+
+    @hypothesis_seed(seed)
+    @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(modules())
+    def run(texts: tuple[str, str]) -> None:
+        right, left, wrong = find_wrong(texts)
+        for index, number in enumerate((1, right, left, not right + left)):
+            totals[index] += number
+        assert wrong == []
+
+    run()
+    print(f"{totals[0]} modules, {totals[3]} wrong by themselves; {totals[1]} kernels right, {totals[2]} left to JIT")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
