@@ -28,17 +28,25 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.operands import Operand, const_of, describe, is_const
 from cudabuild.ir.fold import wrap_integer
 from cudabuild.ir.ir import Value
-from cudabuild.types import Integer, Scalar, Type, WeakInteger, int32, int64, uint32, uint64
+from cudabuild.types import Boolean, Integer, Scalar, Type, WeakInteger, int32, int64, uint32, uint64
 
 if TYPE_CHECKING:
     from cudabuild.frontend.context import Context
 
-__all__ = ["bounds_of", "check_argument", "check_joined", "check_operands", "check_stored", "is_out_of_bounds"]
+__all__ = [
+    "bounds_of",
+    "check_argument",
+    "check_joined",
+    "check_operands",
+    "check_stored",
+    "is_out_of_bounds",
+    "met_integers",
+]
 
 TITLE = "a Python integer that {} cannot hold"
 
-#: What is written as a call.
-_FUNCTIONS = ("selp", "numpy.where")
+#: Operators that are words.
+_WORDS = ("and", "or")
 
 #: Bitwise operators: what is meant by a number too large is a pattern of bits.
 _BITWISE = ("&", "|", "^")
@@ -83,7 +91,7 @@ def check_operands(
             continue
         assert isinstance(kind, Integer)
         spelled = list(map(describe, operands))
-        is_operator = len(operands) == 2 and what not in _FUNCTIONS
+        is_operator = len(operands) == 2 and (what in _WORDS or not what[0].isalpha())
         found = f" {what} ".join(spelled) if is_operator else f"{what}({', '.join(spelled)})"
         do = _remedy(what, position, const_of(operand), kind, is_operator)
         # the operands of a call stand behind what is called
@@ -128,6 +136,21 @@ def _complain(context: Context, kind: Integer, found: str, expected: str, do: st
         context.complaints.append(
             Refusal(TITLE.format(kind.name), found=found, expected=expected, do=do, operand=operand)
         )
+
+
+def met_integers(context: Context, name: str, operands: Sequence[Operand]) -> list[Operand]:
+    """The arguments of the function ``name`` as integers of one type, where all are integers; else as they are."""
+    kinds = [operand.type for operand in operands if isinstance(operand, Value)]
+    integers = [kind for kind in kinds if isinstance(kind, (Integer, Boolean))]
+    if len(operands) < 2 or len(integers) < len(operands):
+        return list(operands)
+    kind: Scalar = integers[0]
+    for other in integers[1:]:
+        kind = context.table.extreme(kind, other)
+    if not isinstance(kind, Integer):
+        return list(operands)
+    check_operands(context, name, operands, kind)
+    return [context.cast(operand, kind) for operand in operands if isinstance(operand, Value)]
 
 
 def check_stored(context: Context, operand: Operand, kind: Type, position: int) -> None:

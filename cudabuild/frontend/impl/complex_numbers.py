@@ -177,7 +177,8 @@ def compare(context: Context, operator: str, a: Value, b: Value) -> Value:
     return context.emit(join, bool_, first, second)
 
 
-def _bit_count(context: Context, value: Value) -> Value:
+def count_bits(context: Context, value: Value) -> Value:
+    """``value.bit_count()``: the ones in the magnitude of an integer."""
     kind = value.type
     if not isinstance(kind, (Integer, Boolean)):
         raise Refusal(
@@ -193,7 +194,7 @@ def _bit_count(context: Context, value: Value) -> Value:
 
 
 #: Methods of numbers, all without arguments.
-_METHODS: dict[str, Callable[[Context, Value], Value]] = {"conjugate": conjugate, "bit_count": _bit_count}
+_METHODS: dict[str, Callable[[Context, Value], Value]] = {"conjugate": conjugate, "bit_count": count_bits}
 
 
 def call_method(context: Context, value: Value, name: str, operands: Sequence[Operand]) -> Operand:

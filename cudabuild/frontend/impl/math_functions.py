@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy
 
-from cudabuild.frontend import library
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.folding import fold_cast
 from cudabuild.frontend.impl import operators
@@ -59,7 +58,7 @@ _UNARY: dict[str, tuple[str, ...]] = {
 _BINARY: dict[str, tuple[str, ...]] = {
     "atan2": ("math.atan2", "numpy.arctan2"),
     "pow": ("math.pow",),
-    "hypot": ("math.hypot", "numpy.hypot"),
+    "hypot": ("numpy.hypot",),
     "copysign": ("math.copysign", "numpy.copysign"),
     "remainder": ("math.remainder",),
     "nextafter": ("math.nextafter", "numpy.nextafter"),
@@ -230,11 +229,6 @@ def degrees(context: Context, x: Operand) -> Operand:
 def radians(context: Context, x: Operand) -> Operand:
     angle = as_float(context, x, "the angle")
     return operators.binary(context, "*", angle, context.const(math.pi / 180.0, angle.type))
-
-
-@python_function(math.gcd)
-def gcd(context: Context, a: Operand, b: Operand) -> Operand:
-    return context.calls.call(context, library.greatest_common_divisor, [a, b], {})
 
 
 @python_function(numpy.abs, numpy.absolute)

@@ -14,13 +14,13 @@ from cudabuild.frontend.context import Context
 from cudabuild.frontend.impl.math_functions import as_float
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import Operand, TupleOperand
+from cudabuild.frontend.python_integers import met_integers
 from cudabuild.types import Boolean, Float, Integer, Scalar, bool_
 
 __all__: list[str] = []
 
 #: Functions that are written in the kernel language -> what they do.
 _WRITTEN: dict[Any, Any] = {
-    math.lcm: library.least_common_multiple,
     numpy.lcm: library.least_common_multiple,
     numpy.gcd: library.greatest_common_divisor,
     numpy.maximum: library.maximum,
@@ -40,14 +40,15 @@ def _register(item: Any, function: Any) -> None:
     import inspect
 
     def rule(context: Context, *operands: Operand) -> Operand:
-        return context.calls.call(context, function, operands, {})
+        return context.calls.call(context, function, met_integers(context, name, operands), {})
 
     parameters = inspect.signature(function).parameters.values()
     own = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_ONLY)]
     given = [parameter.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for parameter in parameters]
     rule.__signature__ = inspect.Signature([*own, *given])  # type: ignore[attr-defined]
-    module = getattr(item, "__module__", "numpy")
-    python_function(item, name=item.__name__ if module == "builtins" else f"{module or 'numpy'}.{item.__name__}")(rule)
+    module = getattr(item, "__module__", "numpy") or "numpy"
+    name = item.__name__ if module == "builtins" else f"{module}.{item.__name__}"
+    python_function(item, name=name)(rule)
 
 
 for _item, _function in _WRITTEN.items():
@@ -91,9 +92,3 @@ def signbit(context: Context, x: Operand) -> Operand:
         return context.emit("cmp", bool_, context.cast(value, kind), context.const(0, kind), predicate="lt")
     one = context.emit("math", kind, context.const(1.0, kind), value, function="copysign")
     return context.emit("cmp", bool_, one, context.const(0.0, kind), predicate="lt")
-
-
-@python_function(numpy.clip)
-def clip(context: Context, a: Operand, a_min: Operand, a_max: Operand) -> Operand:
-    above = context.calls.call(context, library.maximum, [a, a_min], {})
-    return context.calls.call(context, library.minimum, [above, a_max], {})

@@ -49,7 +49,7 @@ _COMPARISONS: dict[str, tuple[str, ...]] = {
 _UNARY: dict[str, tuple[str, ...]] = {
     "-": ("operator.neg", "numpy.negative"),
     "+": ("operator.pos", "numpy.positive"),
-    "~": ("operator.invert", "numpy.invert"),
+    "~": ("operator.invert", "operator.inv", "numpy.invert"),
     "not": ("operator.not_", "numpy.logical_not"),
 }
 
@@ -98,6 +98,11 @@ def add(context: Context, x1: Operand, x2: Operand) -> Operand:
 @python_function(operator.truth)
 def truth(context: Context, a: Operand) -> Operand:
     return context.truth(a)
+
+
+@python_function(operator.contains)
+def contains(context: Context, a: Operand, b: Operand) -> Operand:
+    return operators.compare(context, "in", b, a)
 
 
 @python_function(operator.getitem)
