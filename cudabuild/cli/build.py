@@ -1,79 +1,124 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the CUDA kernels of a project: the build step by itself, for CI, in-place builds and other build systems."""
+"""Compiles the CUDA kernels of a project: the build step by itself, for CI, in-place builds and other build systems.
+
+Archives go beside the modules, below a folder that is laid out like a wheel, or into a finished wheel.
+"""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cudabuild.errors import ToolError
+from cudabuild.cli.output import add_json_argument, json_of_image, json_of_settings, print_json
+from cudabuild.cli.project import add_settings_arguments, open_project, written_settings
+from cudabuild.config import log
+
+if TYPE_CHECKING:
+    from cudabuild.build.job import Outcome
+    from cudabuild.build.stamp import Stamp
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("project", nargs="?", default=".", help="the folder of pyproject.toml")
+    parser.usage = "%(prog)s [-h] [--inplace | --out DIR | --wheel FILE] [--json] [--SETTING …] [project]"
+    parser.add_argument("project", nargs="?", default=".", help="the folder of pyproject.toml (default: this one)")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--inplace", action="store_true", help="write beside the modules (the default)")
     place.add_argument("--out", metavar="DIR", help="write below DIR, laid out as in a wheel")
-    parser.add_argument("--archs", help="targets, such as '80 90a 120+PTX'")
-    parser.add_argument("--ptx", help="PTX besides: lowest, newest, none, or architectures")
-    parser.add_argument("--index", help="index widths: both, 32 or 64")
-    parser.add_argument("--jobs", "-j", help="how many processes compile")
-    parser.add_argument("--strict", action="store_true", help="a kernel that is left to JIT is an error")
+    place.add_argument("--wheel", metavar="FILE", help="add the archives to a finished wheel of the project")
+    tell = parser.add_mutually_exclusive_group()
+    tell.add_argument("--quiet", "-q", action="store_true", help="tell nothing but errors")
+    tell.add_argument("--verbose", "-v", action="store_true", help="a row for each kernel and target, however many")
+    add_json_argument(parser)
+    add_settings_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Builds; returns the exit status."""
-    try:
-        from setuptools.errors import BaseError
-    except ImportError:
-        raise ToolError("building needs setuptools, which is not installed: pip install 'cudabuild[build]'") from None
-    out = os.path.abspath(arguments.out) if arguments.out else None
-    with _change_folder(arguments.project):
-        try:
-            command = _make_command()
-            command.inplace = out is None
-            command.build_lib = out
-            for name in ("archs", "ptx", "index", "jobs", "strict"):
-                if getattr(arguments, name):  # else what setup.cfg says stays
-                    setattr(command, name, getattr(arguments, name))
-            command.ensure_finalized()
-            command.announce = lambda text, level=0: sys.stdout.write(f"{text}\n")
-            command.run()
-        except BaseError as error:
-            sys.stderr.write(f"error: {error}\n")
-            return 1
+def run(options: argparse.Namespace) -> int:
+    """Builds, and says what was built."""
+    stamp = None if options.json or options.wheel else _find_stamp(options)
+    if stamp is not None and not stamp.changed:
+        _tell([] if options.quiet else stamp.summary)
+        return 0
+    outcome = _build(options, stamp)
+    if options.json:
+        print_json("build", json_of_outcome(outcome))
+        return 1 if outcome.result.errors else 0
+    outcome.check()
+    _tell([] if options.quiet else outcome.summary(everything=options.verbose))
     return 0
 
 
-def _make_command() -> Any:
-    """``build_cuda`` of the project in the current folder, whether or not it asks for cudabuild in its build."""
-    from setuptools import Distribution
-    from setuptools._distutils.core import run_setup
-
-    from cudabuild.build.command import build_cuda
-
-    if os.path.exists("setup.py"):
-        distribution = run_setup("setup.py", script_args=["build_cuda"], stop_after="config")
-    else:
-        distribution = Distribution({"script_name": "setup.py"})
-        distribution.parse_config_files()
-    distribution.set_defaults()
-    distribution.cmdclass["build_cuda"] = build_cuda
-    return distribution.get_command_obj("build_cuda")
+#: Arguments that change nothing of what is built; whatever else there is may.
+_NO_MATTER = ("executor", "inplace", "jobs", "json", "out", "project", "quiet", "verbose")
 
 
-@contextlib.contextmanager
-def _change_folder(path: str) -> Iterator[None]:
-    before = os.getcwd()
-    os.chdir(path)
-    try:
-        yield
-    finally:
-        os.chdir(before)
+def _find_stamp(options: argparse.Namespace) -> Stamp:
+    """What the last such build depended on. Asked before setuptools is imported, which takes longer than this."""
+    from cudabuild.build.stamp import Stamp
+
+    request = {name: value for name, value in vars(options).items() if name not in _NO_MATTER}
+    request["out"] = os.path.abspath(options.out) if options.out else None
+    stamp = Stamp(os.path.abspath(options.project), request)
+    if stamp.changed:
+        log("info", f"not as in the last build: {stamp.changed}")
+    return stamp
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"cudabuild: {line}\n")
+
+
+def _build(options: argparse.Namespace, stamp: Stamp | None) -> Outcome:
+    from cudabuild.build.job import run_job
+    from cudabuild.build.wheel_build import run_in_wheel
+
+    written = written_settings(options)
+    if options.wheel:
+        return run_in_wheel(options.wheel, os.path.abspath(options.project), written)
+    out = os.path.abspath(options.out) if options.out else None
+    with open_project(options.project, written, out) as opened:
+        return run_job(
+            opened.project,
+            opened.settings,
+            opened.command.find_place,
+            in_tree=out is None,
+            stamp=stamp,
+            quiet=options.quiet,
+        )
+
+
+def json_of_outcome(outcome: Outcome) -> dict[str, Any]:
+    """A build as JSON has it; see ``schemas/build.json``."""
+    result, settings = outcome.result, outcome.settings
+    return {
+        "ok": not result.errors,
+        "targets": [target.name for target in settings.targets],
+        "index_widths": list(settings.index_widths),
+        "settings": json_of_settings(settings),
+        "packages": [
+            {"name": owner, "folder": folder, "bytes": size, "images": images}
+            for owner, (folder, size, images) in sorted(outcome.written.items())
+        ],
+        "kernels": [
+            {
+                "module": kernel.module,
+                "qualname": kernel.qualname,
+                "file": kernel.file,
+                "line": kernel.line,
+                "signatures": list(kernel.signatures),
+                "left_to_jit": kernel.left.as_entry() if kernel.left else None,
+            }
+            for kernel in result.kernels
+        ],
+        "images": [json_of_image(image) for image in result.images],
+        "compiled": result.compiled,
+        "cached": result.cached,
+        "seconds": round(outcome.seconds, 3),
+        "warnings": [f"{text}; it was not looked into" for text in result.unreadable],
+        "errors": list(result.errors),
+    }
