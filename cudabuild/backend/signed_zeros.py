@@ -30,10 +30,9 @@ def keep_zero_signs(text: str) -> str:
     """
     for found in _COMPARISON.finditer(text):
         name, order, way, kind, value, zero = found.groups()
+        first, second = (re.escape(f"{kind} {arm}") for arm in (value, zero))
         arms = re.compile(
-            rf"= select (?:<\d+ x )?i1>? {re.escape(name)}, (?:{re.escape(kind)} ({re.escape(value)}), {re.escape(kind)} "
-            rf"{re.escape(zero)}|{re.escape(kind)} {re.escape(zero)}, {re.escape(kind)} {re.escape(value)})$",
-            re.MULTILINE,
+            rf"= select (?:<\d+ x )?i1>? {re.escape(name)}, (?:({first}), {second}|{second}, {first})$", re.MULTILINE
         )
         same = way == ("l" if _is_negative(zero) else "g") and order == "o"
         if any(not (same and select.group(1)) for select in arms.finditer(text)):
