@@ -20,6 +20,7 @@ from cudabuild.build.plan import TaskGroup, plan_tasks, split_targets
 from cudabuild.build.pool import Worker, WorkerEnded, compile_with
 from cudabuild.build.project import Project
 from cudabuild.build.reach import Reached
+from cudabuild.build.recorded import read_recorded
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import CompileResult, Discovery, FoundKernel, Task
 from cudabuild.errors import ToolError
@@ -43,6 +44,7 @@ class BuildResult:
         unreadable: the files that cannot be parsed, as ``file:line: reason``.
         seconds: overload, as (module, qualified name, signature) -> what its images took a worker.
         reached: what the slices looked at besides the project's modules.
+        notes: lines for the report.
     """
 
     kernels: tuple[FoundKernel, ...] = ()
@@ -53,6 +55,7 @@ class BuildResult:
     unreadable: tuple[str, ...] = ()
     seconds: dict[tuple[str, str, str], float] = field(default_factory=dict)
     reached: Reached = field(default_factory=Reached)
+    notes: tuple[str, ...] = ()
 
 
 def run_build(
@@ -71,13 +74,16 @@ def run_build(
             it is given are plain bytes, so it may run its tasks on other machines that have the same cudabuild.
 
     Raises:
+        SettingError: something in a signature file is wrong.
         ToolError: a worker process cannot be started, or the executor cannot be had.
     """
     result = BuildResult()
+    read_recorded(settings)  # what is wrong in a signature file is told here, not by a process that ends
     with _find_executor(settings, executor) as chosen, _Workers(project, settings) as workers:
         found = workers.discover()
         result.kernels = found.kernels
         result.reached = found.reached
+        result.notes = found.notes
         result.unreadable = tuple(map(str, found.unreadable))
         result.errors += [kernel.error for kernel in found.kernels if kernel.error]
         result.errors += settings.find_unknown_kernels(f"{one.module}:{one.qualname}" for one in found.kernels)
@@ -101,6 +107,8 @@ def run_build(
         result.images += done.images
         result.cached += done.cached
         result.errors += [error for error in done.errors if error not in result.errors]
+        if done.left is not None and done.left not in result.kernels:
+            result.kernels += (done.left,)
         overload = (done.task.module, done.task.qualname, done.task.signature)
         result.seconds[overload] = result.seconds.get(overload, 0.0) + done.seconds
     result.compiled = len(result.images) - result.cached

@@ -78,7 +78,15 @@ def plan_tasks(kernels: Iterable[FoundKernel], settings: BuildSettings) -> list[
         TaskGroup(
             linker,
             tuple(
-                Task(kernel.module, kernel.qualname, text, tuple(map(str, targets)), settings.index_widths)
+                Task(
+                    kernel.module,
+                    kernel.qualname,
+                    text,
+                    tuple(map(str, targets)),
+                    settings.index_widths,
+                    variant=kernel.variant,
+                    recorded=text in kernel.recorded,
+                )
                 for kernel, text in overloads
             ),
         )

@@ -14,12 +14,15 @@ import time
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from cudabuild.backend.cubin import choose_linker
-from cudabuild.build.discover import Kernel, find_candidates, leave, load_kernels
+from cudabuild.build.discover import Kernel, find_candidates, leave, load_kernels, open_modules
 from cudabuild.build.pool import receive, send
+from cudabuild.build.imported import Imported
 from cudabuild.build.project import ModuleFile, Project
 from cudabuild.build.reach import Reached, Recorder
+from cudabuild.build.recorded import Recorded, leave_overload
 from cudabuild.build.sandbox import Failure, Sandbox
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.slice import Slicer
@@ -31,6 +34,10 @@ from cudabuild.image.image import KernelImage
 from cudabuild.image.left import LeftToJit
 from cudabuild.target import TARGETS
 from cudabuild.types.signature import Signature, format_signature, parse_signatures
+
+if TYPE_CHECKING:
+    from cudabuild.definition import Options
+    from cudabuild.fingerprint import Fingerprint
 
 __all__ = ["CompileResult", "Discovery", "FoundKernel", "Session", "Start", "Task", "main"]
 
@@ -44,6 +51,8 @@ class FoundKernel:
         signatures: canonical texts; empty where it is left to JIT.
         left: why it is left to JIT, or None.
         error: what is wrong with it, or "".
+        variant: what tells it from other kernels of its name, or "".
+        recorded: those of the signatures that a signature file alone asks for.
     """
 
     module: str
@@ -53,15 +62,21 @@ class FoundKernel:
     signatures: tuple[str, ...] = ()
     left: LeftToJit | None = None
     error: str = ""
+    variant: str = ""
+    recorded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """All kernels of a project, in order of module and line, the files that cannot be parsed, and what else decided."""
+    """All kernels of a project, in order of module and line, the files that cannot be parsed, and what else decided.
+
+    ``notes`` are lines for the report.
+    """
 
     kernels: tuple[FoundKernel, ...]
     unreadable: tuple[Failure, ...]
     reached: Reached = field(default_factory=Reached)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,8 @@ class Task:
         targets, index_widths: what to compile it for.
         threads: how many cubins may be linked at once.
         look_up: True to take from the cache what is there, and compile nothing.
+        variant: of the kernel, see :class:`FoundKernel`.
+        recorded: whether only a signature file asks for it: then what cannot be compiled is left to JIT.
     """
 
     module: str
@@ -82,20 +99,24 @@ class Task:
     index_widths: tuple[int, ...]
     threads: int = 1
     look_up: bool = False
+    variant: str = ""
+    recorded: bool = False
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.qualname}({self.signature})"
+        variant = f" [{self.variant}]" if self.variant else ""
+        return f"{self.module}:{self.qualname}({self.signature}){variant}"
 
 
 @dataclass
 class CompileResult:
-    """What became of a task: its images, how many of them were in the cache, or what is wrong."""
+    """What became of a task: its images, how many of them were in the cache, and what is wrong, or left."""
 
     task: Task
     images: list[KernelImage]
     cached: int = 0
     errors: tuple[str, ...] = ()
     seconds: float = 0.0
+    left: FoundKernel | None = None
 
 
 class Session:
@@ -105,26 +126,35 @@ class Session:
         self.project = project
         self.settings = settings
         self.batch = Batch(cache)
-        self._kernels: dict[tuple[str, str], Kernel] = {}
+        self._kernels: dict[tuple[str, str, str], Kernel] = {}
         self._signatures: dict[tuple[str, str, str], Signature] = {}
 
-    def discover(self, sandbox: Sandbox) -> Discovery:
+    def discover(self, sandbox: Sandbox | Imported) -> Discovery:
         """Finds the kernels; ``sandbox`` stays open while they are compiled."""
         candidates, unreadable = find_candidates(sandbox.slicer)
         chosen = [
             candidate
             for candidate in candidates
-            if self.settings.includes(candidate.module) and candidate.dialect == "cudabuild"
+            if self.settings.includes(candidate.module) and self.settings.takes(candidate.module, candidate.dialect)
         ]
-        kernels = load_kernels(sandbox.slicer, chosen, sandbox)
-        return Discovery(tuple(self._describe(kernel) for kernel in kernels), tuple(unreadable))
+        recorded = Recorded(sandbox.slicer, self.settings)
+        kernels = load_kernels(sandbox.slicer, chosen, sandbox, recorded.cells)
+        kernels = recorded.join(kernels, sandbox)
+        found = [described for kernel in kernels for described in self._describe_all(kernel, recorded)]
+        return Discovery(tuple(found), tuple(unreadable), notes=recorded.notes)
+
+    def _describe_all(self, kernel: Kernel, recorded: Recorded) -> list[FoundKernel]:
+        """A kernel with its own and its recorded signatures, and those of the recorded ones that do not fit."""
+        left = recorded.add_signatures(kernel)
+        return [self._describe(kernel), *map(self._describe, left)]
 
     def _describe(self, kernel: Kernel) -> FoundKernel:
         place = (kernel.module, kernel.qualname, kernel.file, kernel.line)
         if kernel.left is not None or kernel.definition is None:
             return FoundKernel(*place, left=kernel.left)
         try:
-            signatures = self._find_signatures(kernel.definition)
+            declared = self._find_signatures(kernel.definition)
+            signatures = list(dict.fromkeys([*declared, *kernel.recorded]))
             self.settings.options_of(kernel.module, kernel.qualname, kernel.definition.options)
         except CudabuildError as error:
             line = kernel.definition.function.__code__.co_firstlineno  # that of the first decorator
@@ -132,11 +162,12 @@ class Session:
             return FoundKernel(*place, error=f"{where}: {error}")
         if not signatures:
             return FoundKernel(*place, left=leave(self.project, kernel, "no-signature", "it declares no signature"))
-        self._kernels[kernel.module, kernel.qualname] = kernel
+        self._kernels[kernel.module, kernel.qualname, kernel.variant] = kernel
         texts = tuple(map(format_signature, signatures))
         for text, signature in zip(texts, signatures, strict=True):
             self._signatures[kernel.module, kernel.qualname, text] = signature
-        return FoundKernel(*place, signatures=texts)
+        only = frozenset(format_signature(one) for one in kernel.recorded if one not in declared)
+        return FoundKernel(*place, signatures=texts, variant=kernel.variant, recorded=only)
 
     def _find_signatures(self, definition: KernelDefinition) -> list[Signature]:
         """Those that the kernel declares, and those that the settings add.
@@ -156,24 +187,47 @@ class Session:
                     signatures.append(signature)
         return signatures
 
+    def identify(self, task: Task) -> tuple[Fingerprint, Options]:
+        """What an overload means, and its options; nothing is compiled.
+
+        Raises:
+            CudabuildError: it cannot be told.
+        """
+        from cudabuild.fingerprint import compute_fingerprint
+
+        definition = self._kernels[task.module, task.qualname, task.variant].definition
+        assert definition is not None
+        signature = self._signatures[task.module, task.qualname, task.signature]
+        options = self.settings.options_of(definition.module, definition.qualname, definition.options)
+        return compute_fingerprint(definition, signature, options), options
+
     def compile(self, task: Task) -> CompileResult:
         """Compiles an overload, or takes it from the cache."""
         start = time.perf_counter()
-        definition = self._kernels[task.module, task.qualname].definition
+        kernel = self._kernels[task.module, task.qualname, task.variant]
+        definition = kernel.definition
         assert definition is not None
         signature = self._signatures[task.module, task.qualname, task.signature]
         result = CompileResult(task, [])
+        refused: CudabuildError | None = None
         try:
             result.images, result.cached = self._images(definition, signature, task)
         except CompilationError as error:
             result.errors = tuple(str(self._relative(diagnostic)) for diagnostic in error.diagnostics)
+            refused = error
         except ToolError as error:
             result.errors = (str(error),)  # the same for all kernels, so told once
         except CudabuildError as error:
             result.errors = (f"{task}: {error}",)
+            refused = error
         except Exception:
             # A fault of ours: told with its traceback, beside the errors of the other kernels.
             result.errors = (f"{task}: internal error\n{traceback.format_exc()}",)
+        if task.recorded and refused is not None and not self.settings.strict:
+            result.errors, result.left = (
+                (),
+                self._describe(leave_overload(self.project, kernel, task.signature, refused)),
+            )
         result.seconds = time.perf_counter() - start
         return result
 
@@ -279,7 +333,7 @@ def main() -> None:
     slicer = Slicer(project)
     session = Session(project, start.settings, Cache.open())
     # OSError: the parent is gone; EOFError: it has no more work.
-    with Sandbox(project, slicer, start.settings.allow_imports) as sandbox, contextlib.suppress(EOFError, OSError):
+    with open_modules(project, slicer, start.settings) as sandbox, contextlib.suppress(EOFError, OSError):
         with Recorder(project) as recorder:
             found = session.discover(sandbox)
         send(answers, replace(found, reached=recorder.reached))

@@ -74,13 +74,30 @@ class Matcher:
         self.reason = ""
 
     def choose(self, records: Sequence[Record]) -> Record | None:
-        """The record to load, of the narrowest width that serves the request; or None, with ``reason``."""
+        """The record to load, of the narrowest width that serves the request; or None, with ``reason``.
+
+        There may be many of one name: kernels that a function made, each with its own captured values. All are compared
+        by their checks before the source of the live kernel is parsed.
+        """
         self.reason = ""
+        differing: list[tuple[Record, str]] = []
         for record in sorted(records, key=lambda record: record.index_width):
-            reason = self._find_obstacle(record) or self._find_difference(record)
-            if not reason:
+            reason = self._find_obstacle(record)
+            if reason:
+                self.reason = self.reason or reason
+                continue
+            verdict = self._check(record)
+            if not verdict:
                 return record
-            self.reason = self.reason or reason
+            differing.append((record, verdict))
+        for record, _ in differing:
+            if self._is_same(record):
+                return record
+        if differing and not self.reason:
+            self.reason = self._explain(*differing[0])
+            others = len({record.fingerprint for record, _ in differing}) - 1
+            if others:
+                self.reason += f", and {others} more of this name {'differ' if others > 1 else 'differs'} too"
         if not records:
             self.reason = f"holds no {self.qualname}({self.signature})"
         return None
@@ -104,30 +121,44 @@ class Matcher:
                 return f"{name} was {value!r} when compiled and is {self._options[name]!r} now"
         return ""
 
-    def _find_difference(self, record: Record) -> str:
-        """Why the record is not what the live kernel means, or ""."""
+    def _check(self, record: Record) -> str:
+        """How the live kernel differs from the record by its checks, or ""."""
         checks = record.read_checks()
-        function = self._request.definition.function
         key = (record.fingerprint, checks)
         verdict = self._verdicts.get(key)
         if verdict is None:
+            function = self._request.definition.function
             verdict = check_live(function, checks, by_name=self._by_name) if checks else "was kept without checks"
             self._verdicts[key] = verdict
-        if not verdict:
-            return ""
-        if self._by_name and not read_source_digest(function):
-            return verdict
-        options = effective_options(self._request.options, record.options, record.decorated)[0]
+        return verdict
+
+    def _is_same(self, record: Record) -> bool:
+        """Whether the record is what the live kernel means, though their checks differ."""
+        if not self._has_source:
+            return False
         try:
-            live = self._fingerprint(options)
+            return self._fingerprint(self._options_for(record)) == record.fingerprint
+        except SourceError:
+            return False
+
+    @property
+    def _has_source(self) -> bool:
+        return not self._by_name or bool(read_source_digest(self._request.definition.function))
+
+    def _options_for(self, record: Record) -> Options:
+        return effective_options(self._request.options, record.options, record.decorated)[0]
+
+    def _explain(self, record: Record, verdict: str) -> str:
+        """The parts of the meaning that differ, for people; ``verdict`` where there is no source to tell them from."""
+        try:
+            return (self._differences(record) if self._has_source else "") or verdict
         except SourceError:
             return verdict
-        return "" if live == record.fingerprint else self._explain(record, options) or verdict
 
-    def _explain(self, record: Record, options: Options) -> str:
-        """The parts of the meaning that differ, for people; an unequal digest was seen already."""
+    def _differences(self, record: Record) -> str:
         from cudabuild.fingerprint import compute_fingerprint
 
+        options = self._options_for(record)
         request = self._request
         before = dict(record.read_extra()[1])
         now = dict(compute_fingerprint(request.definition, request.signature, options).parts)

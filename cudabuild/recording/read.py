@@ -59,7 +59,8 @@ def read_signatures(path: str | os.PathLike[str]) -> list[RecordedKernel]:
         text = ""
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"the signature file {path} cannot be read: {error}") from None
-    return merge_kernels(parse_text(text, path), *(parse_text(part, name) for name, part in parts))
+    folder = os.path.dirname(os.path.abspath(path))
+    return merge_kernels(parse_text(text, path, folder), *(parse_text(part, name, folder) for name, part in parts))
 
 
 def parse_table(table: Mapping[str, Any], where: str) -> list[RecordedKernel]:
@@ -80,12 +81,13 @@ def parse_table(table: Mapping[str, Any], where: str) -> list[RecordedKernel]:
     return merge_kernels(found)
 
 
-def parse_text(text: str, path: str) -> list[RecordedKernel]:
+def parse_text(text: str, path: str, folder: str = "") -> list[RecordedKernel]:
     """The records in the text of a signature file, as they stand.
 
     Args:
         text: TOML.
         path: the file, for messages.
+        folder: that of the signature file; by default the file's own.
     """
     try:
         document = tomllib.loads(text)
@@ -101,7 +103,7 @@ def parse_text(text: str, path: str) -> list[RecordedKernel]:
         head.refuse("kernel", "something else", "tables, each under [[kernel]]")
     places = [*_places(text, len(entries)), *[(0, "")] * len(entries)]
     return [
-        _Entry(f"{path}:{line}" if line else path, path, line, body).kernel(entry)
+        _Entry(f"{path}:{line}" if line else path, path, line, body).kernel(entry, folder or os.path.dirname(path))
         for entry, (line, body) in zip(entries, places, strict=False)
     ]
 
@@ -167,7 +169,7 @@ class _Entry:
                 near = nearest_name(key, known)
                 self.refuse(f"{key}", "an unknown key", ", ".join(known), f"did you mean {near!r}?" if near else "")
 
-    def kernel(self, table: Mapping[str, Any]) -> RecordedKernel:
+    def kernel(self, table: Mapping[str, Any], folder: str) -> RecordedKernel:
         """The record that a table stands for."""
         self.check_keys(table, _KEYS)
         for key in ("name", "signatures"):
@@ -193,6 +195,7 @@ class _Entry:
             line,
             code,
             self.place,
+            folder,
         )
 
     def name(self, value: Any, key: str) -> tuple[str, str]:

@@ -29,7 +29,8 @@ class RecordedKernel:
         defaults: the parameters' defaults likewise: ``{parameter: value}``.
         line: where it began when it was recorded; 0 where that is not written.
         code: the beginning of the digest of its canonical source when it was recorded, in hexadecimal, or "".
-        where: ``file:line`` of this record, for messages; counts in no comparison.
+        where: ``file:line`` of this record, for messages.
+        folder: that of the signature file, beside which its arrays are kept. Neither counts in comparisons.
     """
 
     module: str
@@ -42,6 +43,7 @@ class RecordedKernel:
     line: int = 0
     code: str = ""
     where: str = field(default="", compare=False)
+    folder: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
