@@ -12,6 +12,7 @@ import pytest
 EXPERIMENTS = Path(__file__).resolve().parent / "experiments"
 NAMES = (
     "big_arrays",
+    "big_build",
     "device_agreement",
     "edited_copy",
     "import_cost",
