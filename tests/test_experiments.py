@@ -13,6 +13,7 @@ EXPERIMENTS = Path(__file__).resolve().parent / "experiments"
 NAMES = (
     "big_arrays",
     "big_build",
+    "build_matrix",
     "device_agreement",
     "edited_copy",
     "import_cost",

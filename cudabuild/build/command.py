@@ -10,7 +10,6 @@ options of all commands): what the work needs is imported when there is work.
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,6 +78,8 @@ class build_cuda(Command):
         Raises:
             setuptools.errors.BaseError: a setting or a kernel is wrong; with everything that is.
         """
+        from distutils import log
+
         from cudabuild.build.job import run_job
         from cudabuild.build.real_backend import note_shipped
         from cudabuild.errors import CudabuildError
@@ -91,7 +92,8 @@ class build_cuda(Command):
         if not self.is_in_tree:
             note_shipped()
         for line in outcome.summary():
-            self.announce(f"cudabuild: {line}", level=logging.INFO)
+            # A number of its own in old versions of setuptools, that of ``logging`` in others.
+            self.announce(f"cudabuild: {line}", level=log.INFO)
 
     # What is where
 
