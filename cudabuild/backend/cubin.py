@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from cudabuild.target import Target
 
 __all__ = [
-    "CubinResult", "choose_linker", "find_files", "find_linker", "installed_linkers", "link_cubin", "linker_major",
-    "toolchain",
+    "CubinResult", "choose_linker", "find_files", "find_linker", "find_loaded", "installed_linkers", "link_cubin",
+    "linker_major", "toolchain",
 ]  # fmt: skip
 
 #: Where NVIDIA's packages put the library, below the ``nvidia`` folder of a site-packages.
@@ -96,6 +96,18 @@ def installed_linkers() -> dict[int, str]:
 def find_files() -> list[str]:
     """The libraries that NVIDIA's packages hold."""
     return sorted(_installed().values())
+
+
+def find_loaded() -> str | None:
+    """The path of the nvJitLink that this process has loaded, wherever that came from; None if that cannot be told."""
+    if _version is None:
+        return None
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as stream:
+            paths = [line.split(maxsplit=5)[-1].strip() for line in stream if "nvJitLink" in line]
+    except OSError:  # not Linux
+        return _installed().get(_version[0])
+    return paths[0] if paths else None
 
 
 def _is_usable(major: int) -> bool:

@@ -32,6 +32,7 @@ __all__ = [
     "OPTION_SETTINGS",
     "BuildSettings",
     "config_settings",
+    "describe_settings",
     "format_settings",
     "load_settings",
     "read_table",
@@ -354,13 +355,18 @@ def _find_foreign_list(variables: Iterable[str]) -> tuple[str, list[str], str] |
     return None
 
 
+def describe_settings(settings: BuildSettings) -> list[tuple[str, str, str]]:
+    """(key, value, where it comes from) of each setting that somebody set."""
+    return [
+        (config.get_setting(name).key, _spell_setting(settings, name), origin)
+        for name, origin in settings.origins
+        if origin != _DEFAULT
+    ]
+
+
 def format_settings(settings: BuildSettings) -> list[str]:
     """A line for each setting that somebody set: its key, its value, and where that comes from."""
-    lines = []
-    for name, origin in settings.origins:
-        if origin != _DEFAULT:
-            lines.append(f"{config.get_setting(name).key} = {_spell_setting(settings, name)} from {origin}")
-    return lines
+    return [f"{key} = {value} from {origin}" for key, value, origin in describe_settings(settings)]
 
 
 def _spell_setting(settings: BuildSettings, name: str) -> str:

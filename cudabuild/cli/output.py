@@ -72,7 +72,11 @@ def format_rows(rows: Sequence[Sequence[str]], *, indent: str = "", right: Seque
         right: the columns that are aligned to the right.
     """
     columns = max(map(len, rows), default=0)
-    widths = [max((len(row[column]) for row in rows if column < len(row)), default=0) for column in range(columns)]
+    # The last text of a row pads nothing.
+    widths = [
+        max((len(row[column]) for row in rows if column < len(row) - (column not in right)), default=0)
+        for column in range(columns)
+    ]
     lines = []
     for row in rows:
         cells = [
