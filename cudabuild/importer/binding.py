@@ -144,6 +144,11 @@ def _candidates(function: FunctionType) -> Iterator[str]:
         origin = getattr(_spec_of(".".join(packages[:count])), "origin", None)
         if origin is not None:
             yield os.path.join(os.path.dirname(origin), FOLDER)
+    # Archives that somebody else made for the package, kept apart from it.
+    for root in config.get("archives"):
+        for count in range(1, len(parts) + 1):
+            yield os.path.join(root, *parts[:count], FOLDER)
+            yield os.path.join(root, *parts[: count - 1], f"{FOLDER}_{parts[count - 1]}")
 
 
 def _spec_of(name: str) -> Any:

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the kernels of an installed package, whoever published it: into the user cache, or into archives.
+
+Kernels that declare no signature are compiled for those that 'cudabuild record' wrote down. A package written for numba
+is compiled as it runs when it is adopted (cudabuild.adopt, CUDABUILD_ADOPT).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cudabuild.build.project import ModuleFile, Project
+from cudabuild.cli.project import add_settings_arguments, written_settings
+from cudabuild.errors import BuildError, CudabuildError
+
+if TYPE_CHECKING:
+    from cudabuild.build.execute import BuildResult
+    from cudabuild.build.job import Outcome
+    from cudabuild.build.plan import Artefacts
+    from cudabuild.build.settings import BuildSettings
+
+__all__ = ["add_arguments", "find_installed", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.usage = "%(prog)s [-h] [--into-package | --out DIR] [--signatures FILE] [--archs LIST] [--SETTING …] package"
+    parser.add_argument("package", help="the name of an installed package or module")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--into-package", action="store_true", help="write archives beside the package's modules")
+    place.add_argument(
+        "--out", metavar="DIR", help="write archives below DIR; CUDABUILD_ARCHIVES=DIR has them found when kernels run"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="tell nothing but errors")
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compiles; returns the exit status."""
+    from cudabuild.build.settings import load_settings
+    from cudabuild.build.write import write_packages
+
+    project = find_installed(options.package)
+    place = _find_place(options, project)
+    written = written_settings(options)
+    written.setdefault("dialect", "numba")
+    written.setdefault("allow_imports", _installed_modules())
+    if place is None:
+        written.setdefault("archs", ["native"])
+        written.setdefault("ptx", ["none"])
+    outcome = _build(project, load_settings(project.root, written), "discovery" in written, options.quiet).check()
+    if place is not None:
+        if not outcome.result.images:
+            raise BuildError(_nothing(options.package, outcome.summary()))
+        outcome.written = write_packages(project, outcome.result, place, in_tree=False)
+    if not options.quiet:
+        for line in outcome.summary():
+            sys.stdout.write(f"cudabuild: {line}\n")
+        if options.out:
+            sys.stdout.write(f"cudabuild: found by kernels where CUDABUILD_ARCHIVES={os.path.abspath(options.out)}\n")
+    return 0
+
+
+def _build(project: Project, settings: BuildSettings, discovery_is_written: bool, quiet: bool) -> Outcome:
+    """Compiles into the user cache, from slices; where kernels are left to JIT that way, the package is imported.
+
+    It is installed with what it needs, so that this mostly works, and gives what a program has.
+    """
+    from cudabuild.build.execute import run_build
+    from cudabuild.build.job import Outcome
+    from cudabuild.build.report import Meter
+
+    meter = Meter(quiet=quiet)
+    outcome = Outcome(settings, run_build(project, settings, meter))
+    if not discovery_is_written and _has_leftovers(outcome.result):
+        imported = replace(settings, discovery="import")
+        other = run_build(project, imported, meter)
+        if not other.errors and len(other.images) > len(outcome.result.images):
+            outcome = Outcome(imported, other)
+    outcome.seconds = meter.seconds
+    return outcome
+
+
+def _has_leftovers(result: BuildResult) -> bool:
+    """Whether a kernel was left that an import may give: not for its own sake."""
+    return any(kernel.left is not None and kernel.left.kind not in _OWN_FAULTS for kernel in result.kernels)
+
+
+#: Reasons to leave a kernel to JIT that importing changes nothing about.
+_OWN_FAULTS = frozenset({"foreign", "no-signature", "run-time", "stale", "unreadable"})
+
+
+def _nothing(package: str, summary: list[str]) -> str:
+    told = "\n".join(f"  {line}" for line in summary)
+    return (
+        f"no kernel of {package} could be compiled\n{told}\n"
+        f"  do:       CUDABUILD_ADOPT={package} cudabuild record --out signatures.toml -- PROGRAM, then --signatures "
+        "signatures.toml"
+    )
+
+
+def _find_place(options: argparse.Namespace, project: Project) -> Callable[[Artefacts], str] | None:
+    """Where the archives go, None for nowhere; what is wrong with it is told before anything is compiled.
+
+    Raises:
+        CudabuildError: nothing can be written there.
+    """
+    if options.out:
+        out = os.path.abspath(options.out)
+        os.makedirs(out, exist_ok=True)
+        return lambda artefacts: os.path.join(out, *artefacts.inside.split("/"))
+    if not options.into_package:
+        return None
+    folder = project.root
+    if not os.access(folder, os.W_OK):
+        raise CudabuildError(
+            f"nothing can be written beside {options.package}\n  found:    {folder}, which is read-only here\n"
+            "  do:       --out DIR, and CUDABUILD_ARCHIVES=DIR where the kernels run; or leave both out, for the user "
+            "cache"
+        )
+    return lambda artefacts: artefacts.in_tree
+
+
+def find_installed(name: str) -> Project:
+    """The modules of an installed package, from its files alone.
+
+    Args:
+        name: of a top-level package or module, or a dotted name inside of one: then only what is below it.
+
+    Raises:
+        CudabuildError: there is no such package, or none of its Python source.
+    """
+    top = name.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(top) if top.isidentifier() else None
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        raise CudabuildError(
+            f"no package {top!r} here\n  found:    none that {sys.executable} can import\n"
+            "  expected: the name that 'import' takes of an installed package or module"
+        )
+    files: dict[str, ModuleFile] = {}
+    locations = [os.path.abspath(location) for location in spec.submodule_search_locations or ()]
+    for location in locations:
+        _walk(location, top, files)
+    if not locations and spec.origin is not None and spec.origin.endswith(".py"):
+        files[top] = ModuleFile(top, os.path.abspath(spec.origin), False)
+    parts = name.split(".")
+    around = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    inside = [one for one in files if one == name or one.startswith(f"{name}.")]
+    if not inside:
+        where = ", ".join(locations) or spec.origin or "no file"
+        raise CudabuildError(
+            f"no Python source of {name}\n  found:    {where}\n  expected: .py files, which kernels are compiled from"
+        )
+    root = locations[0] if locations else os.path.dirname(files[top].path)
+    return Project(root, {one: file for one, file in files.items() if name == top or one in inside or one in around})
+
+
+def _walk(folder: str, package: str, files: dict[str, ModuleFile]) -> None:
+    """Adds the modules in a package's folder and in those below it."""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        stem, ending = os.path.splitext(entry.name)
+        if entry.is_dir() and entry.name.isidentifier() and entry.name != "__pycache__":
+            _walk(entry.path, f"{package}.{entry.name}", files)
+        elif ending == ".py" and stem.isidentifier():
+            name = package if stem == "__init__" else f"{package}.{stem}"
+            files.setdefault(name, ModuleFile(name, entry.path, stem == "__init__"))
+
+
+def _installed_modules() -> list[str]:
+    """The top-level names of everything that is installed: what a package takes from there is there where it runs."""
+    return sorted(importlib.metadata.packages_distributions())
