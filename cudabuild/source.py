@@ -31,17 +31,22 @@ class FunctionSource:
         file: as in tracebacks.
         lines: the whole file, without line ends; ``lines[0]`` is line 1.
         tree: the ``def``; ``lineno`` and ``col_offset`` count from the start of the *file*.
+        is_ascii: whether the file is known to hold nothing else.
     """
 
     file: str
     lines: tuple[str, ...]
     tree: ast.FunctionDef
+    is_ascii: bool = False
 
     def line_text(self, line: int) -> str:
         return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 
     def locate(self, node: ast.AST) -> Location:
         """The span of ``node``; ``ast`` counts columns in UTF-8 bytes, a Location in characters."""
+        if self.is_ascii and isinstance(node, (ast.expr, ast.stmt)):
+            line, end_line = node.lineno, node.end_lineno or node.lineno
+            return Location(self.file, line, node.col_offset, end_line, node.end_col_offset or 0)
         line = getattr(node, "lineno", self.tree.lineno)
         end_line = getattr(node, "end_lineno", None) or line
         column = self._characters(line, getattr(node, "col_offset", 0))
@@ -121,7 +126,7 @@ def get_source(function: Any) -> FunctionSource:
             f"{code.co_filename}:{code.co_firstlineno}: the text has changed since {function.__qualname__} was made; "
             "import it again, or start the program again"
         )
-    return FunctionSource(code.co_filename, lines, tree)
+    return FunctionSource(code.co_filename, lines, tree, known[1].is_ascii)
 
 
 def _is_newer(file: str) -> bool:
@@ -228,6 +233,7 @@ class _Trees:
     Attributes:
         functions: by the line that a function's code object calls its first (that of its first decorator) and its name.
         lambdas: by their first line.
+        is_ascii: whether the text is ASCII.
     """
 
     def __init__(self, text: str, file: str) -> None:
@@ -236,6 +242,7 @@ class _Trees:
         except SyntaxError as error:
             raise SourceError(f"{file}:{error.lineno}: cannot be parsed: {error.msg}") from None
         self._text, self._file = text, file
+        self.is_ascii = text.isascii()
         self._codes: list[CodeType] | None = None
         self.functions: dict[tuple[int, str], ast.FunctionDef] = {}
         self.lambdas: dict[int, list[ast.Lambda]] = {}

@@ -53,6 +53,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"no device: {reason}"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _verify_every_stage() -> None:
+    from cudabuild.ir import verifier
+
+    verifier.EVERY_STAGE = True
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(CHECKOUT / "tests" / "golden", bool(request.config.getoption("--update-golden")))

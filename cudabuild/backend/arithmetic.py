@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.contraction import emit_fused
 from cudabuild.backend.faults import check_divisor
 from cudabuild.backend.narrow_floats import copy_sign, half_copy_sign, half_next_after, next_after
-from cudabuild.backend.text import Operand, float_literal, int_literal
+from cudabuild.backend.text import Operand, float_literal, int_literal, replace
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Boolean, BrainFloat, Float, Integer, Scalar, float32
 

@@ -7,9 +7,10 @@ phi for each of the header's; what may come back to the first passes through the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cudabuild.backend.text import replace
 from cudabuild.ir.ir import Instr
 
 if TYPE_CHECKING:

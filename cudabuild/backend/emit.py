@@ -24,14 +24,14 @@ where a wider one is asked for: nothing narrows 64-bit counters once LLVM has th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cudabuild.backend import arithmetic, faults, libdevice_calls, memory, printing, views
 from cudabuild.backend.contraction import find_fused
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.edges import Edges
-from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal
+from cudabuild.backend.text import FunctionText, ModuleText, Operand, float_literal, int_literal, replace
 from cudabuild.definition import DEFAULT_OPTIONS, Options
 from cudabuild.ir.cfg import reverse_postorder
 from cudabuild.ir.ir import Block, Function, Instr, Value

@@ -22,10 +22,9 @@ with ``Dialect.trusted``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cudabuild.backend.text import Operand, int_literal
+from cudabuild.backend.text import Operand, int_literal, replace
 from cudabuild.faults import BOUNDS, DIVISION
 from cudabuild.ir.bounds import IndexBounds
 from cudabuild.ir.ir import Instr

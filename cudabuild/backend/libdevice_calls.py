@@ -7,10 +7,9 @@ function is inlined.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cudabuild.backend.text import Operand
+from cudabuild.backend.text import Operand, replace
 from cudabuild.lang.libdevice import FUNCTIONS
 from cudabuild.types import Array, Integer
 

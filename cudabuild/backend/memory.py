@@ -7,13 +7,12 @@ has checked that every offset fits. A 1-d index stays at 64 bits: truncating it 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Access
 from cudabuild.backend.faults import checked_access, checked_view
-from cudabuild.backend.text import Operand, int_literal
+from cudabuild.backend.text import Operand, int_literal, replace
 from cudabuild.ir.extents import is_of_row
 from cudabuild.types import Array, Boolean, BrainFloat, CharSeq, Complex, Float, Integer, Record
 

@@ -8,14 +8,13 @@ through libdevice or is spelled out.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cudabuild.backend.dialects import Dialect
 from cudabuild.backend.grid_sync import emit_grid_sync
 from cudabuild.backend.libdevice import INTRINSICS, function_name
 from cudabuild.backend.printing import emit_vprintf
-from cudabuild.backend.text import Operand, constant_global, float_literal, int_literal
+from cudabuild.backend.text import Operand, constant_global, float_literal, int_literal, replace
 from cudabuild.faults import FaultTable
 
 if TYPE_CHECKING:

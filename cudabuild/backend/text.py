@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-__all__ = ["FunctionText", "ModuleText", "Operand", "constant_global", "float_literal", "int_literal"]
+__all__ = ["FunctionText", "ModuleText", "Operand", "constant_global", "float_literal", "int_literal", "replace"]
 
 
 _DEFINED = re.compile(r"^(?:define|declare) .*?@([\w.]+)\(", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """An LLVM value: its type and its name or literal.
 
     ``constant`` is set for integer literals. ``signed`` says how an integer widens; ``nneg`` that it is known not to be
@@ -40,6 +39,11 @@ class Operand:
     def bits(self) -> int:
         """The width of an integer type."""
         return int(self.type[1:])
+
+
+def replace(operand: Operand, **changes: Any) -> Operand:
+    """``operand`` with some fields changed."""
+    return operand._replace(**changes)
 
 
 def int_literal(value: int, bits: int) -> Operand:

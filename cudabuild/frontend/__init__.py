@@ -20,7 +20,7 @@ from cudabuild.frontend.specialise import Session, raise_diagnostics
 from cudabuild.frontend.tables import find_table, strong
 from cudabuild.ir.hir import HirFunction
 from cudabuild.ir.ir import Function, Value
-from cudabuild.ir.verifier import verify_function
+from cudabuild.ir.verifier import verify_stage
 from cudabuild.types import FunctionSignature, Scalar, Signature, Type, none
 
 __all__ = ["build_hir_of", "build_ir", "impl", "returned_type"]
@@ -38,7 +38,7 @@ def build_hir_of(definition: KernelDefinition) -> HirFunction:
 
 
 def build_ir(definition: KernelDefinition, signature: Signature, options: Options | None = None) -> Function:
-    """The verified typed IR of one overload; independent of target and index width.
+    """The typed IR of one overload; independent of target and index width. Passes verify it.
 
     Args:
         definition: the kernel (or device function).
@@ -61,8 +61,9 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
         inference.result = NoneOperand() if result == none else Value(result)
     function = Function(hir.name, params, result, [], not definition.is_device, hir.location)
     inference.lower(function)
+    function.links = tuple(inference.session.links)
     end_where_raised(function)
-    verify_function(function)
+    verify_stage(function)
     _refuse_recursive_waits(function)
     return function
 

@@ -258,7 +258,7 @@ class ExpressionBuilder:
 
     def _inner_function(self, tree: ast.FunctionDef) -> HirInstr:
         captured = tuple(sorted(free_names(tree) & self.locals))
-        source = FunctionSource(self.source.file, self.source.lines, tree)
+        source = FunctionSource(self.source.file, self.source.lines, tree, self.source.is_ascii)
         where = self._at(tree)
         operands = [self.ssa.read(name, where) for name in captured]
         arguments = tree.args

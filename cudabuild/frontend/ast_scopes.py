@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from cudabuild.source import as_function
 
@@ -52,21 +53,63 @@ def local_names(tree: ast.FunctionDef) -> set[str]:
     return names
 
 
-def stored_names(node: ast.AST) -> set[str]:
+def stored_names(node: ast.AST) -> frozenset[str]:
     """The names that a statement or expression binds in its own scope."""
-    names: set[str] = set()
-    for child in _scope_of(node):
-        if isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
-            names.add(child.id)
-        elif isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-            names.add(child.name)
-        elif isinstance(child, ast.alias):
-            names.add((child.asname or child.name).split(".")[0])
-        elif isinstance(child, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and child.name:
-            names.add(child.name)
-        elif isinstance(child, ast.MatchMapping) and child.rest:
-            names.add(child.rest)
-    return names
+    return _look_through(node).stored
+
+
+class _Scope(NamedTuple):
+    """What a statement or expression says of its scope: the names that it binds, and the functions inside it."""
+
+    stored: frozenset[str]
+    functions: tuple[ast.FunctionDef | ast.Lambda, ...]
+
+
+def _look_through(node: ast.AST) -> _Scope:
+    known = getattr(node, "_cudabuild_scope", None)
+    if isinstance(known, _Scope):
+        return known
+    stored: set[str] = set()
+    functions: list[ast.FunctionDef | ast.Lambda] = []
+    pending = [node]
+    while pending:
+        child = pending.pop()
+        kind = type(child)
+        if kind is ast.Name:
+            if not isinstance(child.ctx, ast.Load):  # type: ignore[attr-defined]
+                stored.add(child.id)  # type: ignore[attr-defined]
+        elif kind in _PARTS:
+            pending += [getattr(child, field) for field in _PARTS[kind]]
+        elif isinstance(child, ast.stmt) and child is not node:
+            inside = _look_through(child)
+            stored |= inside.stored
+            functions += inside.functions
+        elif kind is not ast.Constant:
+            stored |= _bound_by(child)
+            if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+                functions.append(child)
+            pending += _evaluated_in(child)
+    found = _Scope(frozenset(stored), tuple(functions))
+    node._cudabuild_scope = found  # type: ignore[attr-defined]  # lives and dies with the tree, as a memo should
+    return found
+
+
+#: Expressions that bind nothing, with the fields that hold the expressions that they are made of.
+_PARTS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Attribute: ("value",), ast.Subscript: ("value", "slice"), ast.BinOp: ("left", "right"),
+    ast.UnaryOp: ("operand",),
+}  # fmt: skip
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    """The names that a node binds itself, names aside."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+        return {node.name}
+    if isinstance(node, ast.alias):
+        return {(node.asname or node.name).split(".")[0]}
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        return {node.name}
+    return {node.rest} if isinstance(node, ast.MatchMapping) and node.rest else set()
 
 
 def free_names(tree: ast.FunctionDef) -> set[str]:
@@ -90,9 +133,8 @@ def captured_names(tree: ast.FunctionDef, enclosing: set[str]) -> list[str]:
     """
     names: set[str] = set()
     for statement in tree.body:
-        for child in _scope_of(statement):
-            if isinstance(child, (ast.FunctionDef, ast.Lambda)):
-                names |= free_names(as_function(child)) & enclosing
+        for function in _look_through(statement).functions:
+            names |= free_names(as_function(function)) & enclosing
     return sorted(names)
 
 
@@ -102,16 +144,25 @@ def _scope_of(node: ast.AST) -> Iterator[ast.AST]:
     while pending:
         child = pending.pop()
         yield child
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            arguments = child.args
-            pending += [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
-            pending += [] if isinstance(child, ast.Lambda) else child.decorator_list
-        elif isinstance(child, ast.AnnAssign):
-            pending += [child.target, *([] if child.value is None else [child.value])]
-        elif not isinstance(child, (ast.Name, ast.Constant)):  # below them is no name
-            for field in child._fields:
-                part = getattr(child, field, None)
-                if isinstance(part, list):
-                    pending += [item for item in part if isinstance(item, ast.AST)]
-                elif isinstance(part, ast.AST) and field not in ("ctx", "op"):
-                    pending.append(part)
+        if not isinstance(child, (ast.Name, ast.Constant)):  # below them is no name
+            pending += _evaluated_in(child)
+
+
+def _evaluated_in(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below one that belong to the same scope, and may hold names."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        arguments = node.args
+        defaults: list[ast.AST] = [
+            default for default in (*arguments.defaults, *arguments.kw_defaults) if default is not None
+        ]
+        return defaults if isinstance(node, ast.Lambda) else [*defaults, *node.decorator_list]
+    if isinstance(node, ast.AnnAssign):
+        return [node.target] if node.value is None else [node.target, node.value]
+    found: list[ast.AST] = []
+    for field in node._fields:
+        part = getattr(node, field, None)
+        if isinstance(part, list):
+            found += [item for item in part if isinstance(item, ast.AST)]
+        elif isinstance(part, ast.AST) and field not in ("ctx", "op"):
+            found.append(part)
+    return found

@@ -29,6 +29,7 @@ from cudabuild.frontend.operands import (
 )
 from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.ir.ir import Block, Builder, Instr, Value
+from cudabuild.linking import LinkableCode
 from cudabuild.types import (
     Array,
     Boolean,
@@ -64,6 +65,10 @@ class CallTarget(Protocol):
         """Keeps an object alive as long as the kernel."""
         ...
 
+    def link(self, code: LinkableCode) -> None:
+        """Has the kernel linked with foreign code."""
+        ...
+
     def call(
         self,
         context: Context,
@@ -73,6 +78,10 @@ class CallTarget(Protocol):
         options: Options = DEFAULT_OPTIONS,
     ) -> Operand:
         """The result of calling the Python function ``function`` under its decorator's options."""
+        ...
+
+    def lowered(self, context: Context, specialisation: Any) -> Any:
+        """A device function's IR: made on the first call that is lowered; during inference there is none."""
         ...
 
 

@@ -15,6 +15,7 @@ from cudabuild.frontend import closures, objects
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.declared import call_declared
 from cudabuild.frontend.diagnostics import Refusal
+from cudabuild.frontend.foreign import call_foreign
 from cudabuild.frontend.free_names import FreeNames, operand_of_object
 from cudabuild.frontend.impl import arrays, complex_numbers, methods, operators, threads
 from cudabuild.frontend.impl.casts import cast_to
@@ -39,6 +40,7 @@ from cudabuild.frontend.operands import (
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Value
 from cudabuild.lang.name import Dim3, KernelName
+from cudabuild.linking import DeclaredFunction
 from cudabuild.types import (
     Array,
     Boolean,
@@ -61,9 +63,35 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
     Raises:
         Refusal: the operation has no meaning for these operands.
     """
+    op = instr.op
     needed = operands
-    if instr.op in ("function", "refresh"):  # a captured variable may well have no value yet
-        needed = operands[: 1 if instr.op == "refresh" else 0]
+    if op in ("function", "refresh"):  # a captured variable may well have no value yet
+        needed = operands[: 1 if op == "refresh" else 0]
+    for operand in needed:
+        if type(operand) in _UNFIT:
+            unfit = _without_unfit(context, operands, needed)
+            if unfit is not None:
+                return unfit
+            break
+    if op not in _TAKES_OPTIONAL and not (op in _TAKES_MEMBERS and _is_member(operands[0])):
+        operands = [operand if type(operand) is Static else _unwrapped(context, operand) for operand in operands]
+    handler = _HANDLERS.get(op)
+    if handler is not None:
+        return handler(context, instr, operands, free)  # type: ignore[no-any-return]
+    made = ITERATION[op](context, instr, operands)
+    return closures.rest(made, context.site[0]) if op in ("step", "item_at") else made
+
+
+#: Operands that stand for no value.
+_UNFIT = frozenset({Conflict, Poison, Undefined, Unknown})
+
+
+def _without_unfit(context: Context, operands: list[Operand | None], needed: list[Operand | None]) -> Operand | None:
+    """The result where an operand stands for no value; None if zeros have been put in their places.
+
+    Raises:
+        Refusal: there is none.
+    """
     for operand in needed:
         if isinstance(operand, Poison):
             return operand
@@ -88,13 +116,7 @@ def evaluate(context: Context, instr: HirInstr, operands: list[Operand | None], 
                 do="use a variable of its own for each type",
                 operand=position,
             )
-    if instr.op not in _TAKES_OPTIONAL and not (instr.op in _TAKES_MEMBERS and _is_member(operands[0])):
-        operands = [_unwrapped(context, operand) for operand in operands]
-    handler = _HANDLERS.get(instr.op)
-    if handler is not None:
-        return handler(context, instr, operands, free)  # type: ignore[no-any-return]
-    made = ITERATION[instr.op](context, instr, operands)
-    return closures.rest(made, context.site[0]) if instr.op in ("step", "item_at") else made
+    return None
 
 
 #: Operations that know what to do with None-or-a-value and with members of enums; for the others it is the value.
@@ -112,7 +134,9 @@ def _is_member(operand: Operand | None) -> bool:
 def _unwrapped(context: Context, operand: Operand | None) -> Operand | None:
     """The value of None-or-a-value or of an IntEnum's member, where only a number makes sense; None fails under
     debug."""
-    if isinstance(operand, Value) and isinstance(operand.type, EnumMember):
+    if isinstance(operand, Value):
+        if not isinstance(operand.type, EnumMember):
+            return operand
         if operand.type.is_integer:
             return context.cast(operand, weak_int)
         raise Refusal(
@@ -321,6 +345,8 @@ def call(context: Context, callee: Operand, arguments: list[Operand], keywords: 
     made = objects.make_named_tuple(context, value, arguments, keywords)
     if made is not None:
         return made
+    if isinstance(value, DeclaredFunction):
+        return call_foreign(context, value, arguments, keywords)
     found = (value, None) if isinstance(value, FunctionType) else find_function(value)
     if found is None:
         raise _refuse_call(value)

@@ -68,7 +68,10 @@ def literal_number(node: ast.AST) -> int | float | None:
     if isinstance(node, ast.UnaryOp) and type(node.op) in _LITERAL_OPERATORS:
         parts = [literal_number(node.operand)]
     elif isinstance(node, ast.BinOp) and type(node.op) in _LITERAL_OPERATORS:
-        parts = [literal_number(node.left), literal_number(node.right)]
+        left = literal_number(node.left)
+        if left is None:
+            return None
+        parts = [left, literal_number(node.right)]
         if isinstance(node.op, (ast.Pow, ast.LShift)) and (parts[1] is None or abs(parts[1]) > _LARGEST_EXPONENT):
             return None
     else:

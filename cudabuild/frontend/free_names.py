@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import enum
 from collections.abc import Collection
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from cudabuild.fingerprint.values import find_device_memory
@@ -16,13 +16,19 @@ from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import constants, threads, times
 from cudabuild.frontend.impl.captured import device_array
 from cudabuild.frontend.operands import NoneOperand, Operand, Static, TupleOperand
-from cudabuild.lang.name import KernelName
+from cudabuild.lang.name import KernelName, Namespace
 from cudabuild.types import Scalar, none, scalar_by_name, uint64
 from cudabuild.types.named import NamedTuple
 
 __all__ = ["FreeNames", "operand_of_object"]
 
 _INT64 = range(-(1 << 63), 1 << 63)
+
+#: Types of objects that exist at compile time only, whatever their attributes.
+_OBJECTS = frozenset({ModuleType, FunctionType, BuiltinFunctionType, Namespace, str})
+
+#: Names that are written without parentheses.
+_SPECIAL_REGISTERS = frozenset({"laneid"})
 
 
 class FreeNames:
@@ -61,6 +67,13 @@ def operand_of_object(context: Context, value: Any) -> Operand:
     """The operand that a Python object stands for: numbers and tuples of them are constants of the kernel."""
     if value is None:
         return NoneOperand()
+    kind_of_value = type(value)
+    if kind_of_value in _OBJECTS:
+        return Static(value)
+    if kind_of_value is KernelName and value.name not in _SPECIAL_REGISTERS:
+        return Static(value)
+    if kind_of_value is float:
+        return context.weak(value)
     if type(value).__name__ in ("datetime64", "timedelta64") and type(value).__module__ == "numpy":
         return times.constant_time(context, value)
     kind = _numpy_scalar_type(value)
@@ -91,7 +104,7 @@ def operand_of_object(context: Context, value: Any) -> Operand:
         elements = tuple(operand_of_object(context, element) for element in value)
         named = NamedTuple(type(value).__name__, fields, [none] * len(fields)) if isinstance(fields, tuple) else None
         return TupleOperand(elements, named)
-    if isinstance(value, KernelName) and value.name in ("laneid",):
+    if isinstance(value, KernelName) and value.name in _SPECIAL_REGISTERS:
         return threads.special_register(context, value.name)
     if constants.is_array(value):
         return constants.constant_array(context, value)

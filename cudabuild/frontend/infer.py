@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import is_
+from typing import Any
 
 from cudabuild.errors import Diagnostic, Location
 from cudabuild.frontend.callee import Callee
@@ -38,7 +39,8 @@ from cudabuild.frontend.operands import (
     leaves_of,
     map_leaves,
 )
-from cudabuild.frontend.shapes import expand, pour, rebuild
+from cudabuild.frontend.replay import Record, pattern_of, replay
+from cudabuild.frontend.shapes import as_parameter, expand, pour, rebuild
 from cudabuild.frontend.specialise import Session, Specialisation
 from cudabuild.frontend.tables import WEAK, Table
 from cudabuild.ir.hir import HirBlock, HirFunction, HirInstr, LoopKey
@@ -69,6 +71,7 @@ class FunctionInference:
         settled: whether the types are final.
         waits_for: how many functions deep in the chain of those being typed the outermost one lies whose result it
             needs; its own depth if it needs none.
+        records: what each operation was made into when it was last looked at.
         result: what the function returns: an operand (its type, constant or compile-time object), or None while no
             return has been reached.
     """
@@ -101,7 +104,12 @@ class FunctionInference:
         self.is_kernel = is_kernel
         self.states: dict[HirInstr, Operand] = {}
         self._looked_at: dict[HirInstr, list[Operand | None]] = {}  # with which operands, where nothing else counts
-        self._calls_at: dict[HirInstr, dict[Specialisation, Location]] = {}  # what it called then, where it called any
+        self._calls_at: dict[HirInstr, tuple[Specialisation, ...]] = {}  # what it called then, where it called any
+        self._patterns: dict[Any, Record] = {}  # what was made of operations that are alike
+        self._uses: dict[HirInstr, set[HirBlock]] = {}  # the blocks that a value is looked at from outside
+        self._quiet: set[HirBlock] = set()  # blocks whose operations are what they were when last looked at
+        self._restless = False  # whether the block at hand has an operation that must be looked at again
+        self.records: dict[HirInstr, Record] = {}
         self.edges: set[tuple[HirBlock, HirBlock]] = set()
         self.result: Operand | None = None
 
@@ -120,6 +128,8 @@ class FunctionInference:
         for instr in self._calls_at:  # what a call means depends on the functions that are being typed
             del self._looked_at[instr]
         self._calls_at.clear()
+        self._patterns.clear()
+        self._quiet.clear()
         for _ in range(_MOST_PASSES):
             before = key_of(self.result)
             try:
@@ -158,10 +168,10 @@ class FunctionInference:
         else:
             self.unrolled[request.loop] = request.turns
         self.hir, self.syntax = self.session.hir(self.callee, self.unrolled)
-        self.states.clear()
-        self._looked_at.clear()
-        self._calls_at.clear()
         self.edges.clear()
+        for noted in (self.states, self.records, self._looked_at, self._calls_at, self._uses):
+            noted.clear()
+        self._quiet.clear()
 
     def _pass(self) -> bool:
         """Looks at every reachable block once; True if anything changed."""
@@ -170,25 +180,54 @@ class FunctionInference:
         changed = False
         reached = {self.hir.blocks[0]} | {target for _, target in self.edges}
         context = Context(Block("scratch"), self.session, inferring=True, table=self.table)
-        states = self.states
         for block in self.hir.blocks:
             if block not in reached:
                 continue
-            end = block.end
-            for instr in block.instructions:
-                if instr is end:
-                    for target in self._targets(instr):
-                        if (block, target) not in self.edges:
-                            self.edges.add((block, target))
-                            changed = True
-                        reached.add(target)
-                    continue
-                new = self._state(context, instr)
-                old = states.get(instr)
-                if new is not old and (old is None or key_of(old) != key_of(new)):
-                    states[instr] = new
+            if block in self._quiet:
+                self._note_calls(block)
+            elif self._look_at(context, block):
+                changed = True
+            assert block.end is not None
+            for target in self._targets(block.end):
+                if (block, target) not in self.edges:
+                    self.edges.add((block, target))
+                    self._quiet.discard(target)
                     changed = True
+                reached.add(target)
         return changed
+
+    def _look_at(self, context: Context, block: HirBlock) -> bool:
+        """Looks at the operations of a block; True if an operand's key changed."""
+        states, uses = self.states, self._find_uses()
+        changed = False
+        self._restless = False
+        for instr in block.instructions[:-1]:  # the last one ends it
+            new = self._state(context, instr)
+            old = states.get(instr)
+            if new is not old and (old is None or key_of(old) != key_of(new)):
+                states[instr] = as_parameter(new) if instr.op == "phi" else new  # it is none of its operands
+                changed = True
+                users = uses.get(instr)
+                if users is not None:
+                    self._quiet -= users
+                    self._restless = self._restless or block in users
+        if not self._restless:
+            self._quiet.add(block)
+        return changed
+
+    def _note_calls(self, block: HirBlock) -> None:
+        for instr in block.instructions if self._calls_at else ():
+            for specialisation in self._calls_at.get(instr, ()):
+                self.called.setdefault(specialisation, instr.location)
+
+    def _find_uses(self) -> dict[HirInstr, set[HirBlock]]:
+        if not self._uses:
+            for block in self.hir.blocks:
+                for instr in block.instructions:
+                    for value in instr.operands:
+                        if value is not None and (value.block is not block or instr.op == "phi"):
+                            self._uses.setdefault(value, set()).add(block)
+        return self._uses
 
     def _state(self, context: Context, instr: HirInstr) -> Operand:
         if instr.op == "phi":
@@ -202,25 +241,48 @@ class FunctionInference:
             for specialisation in self._calls_at.get(instr, ()):
                 self.called.setdefault(specialisation, instr.location)
             return states[instr]
+        pattern = pattern_of(instr, operands, self.free.locals)
+        known = self._patterns.get(pattern)
         context.at(instr.location, (self, instr))
+        written = context.builder.block.instructions
+        start = len(written)
+        if known is not None:
+            made = replay(context, known, operands)
+            if made is not None:
+                static = known if start == len(written) else Record(operands, written[start:], made, known.called)
+                return self._keep(instr, operands, static)
         calls = self.session.calls
         try:
             # A copy: where a variable has no value, numba's rules put a zero in the place of the operand.
             made = evaluate(context, instr, list(operands), self.free)
         except Refusal as refusal:
             self.typing.add(refusal, self._place(instr, refusal))
+            self._restless = True
             return Poison()
         for complaint in context.complaints:
             self.typing.add(complaint, self._place(instr, complaint), complaint=True)
         if context.complaints:  # to be told again by the next pass, if that is the last
+            self._restless = True
             return made
-        if self.session.calls == calls:
-            if instr.op not in _SEE_MORE:
-                self._looked_at[instr] = operands
-        elif all(one is not None and one.inference.settled for one in context.called):  # their results are final
-            self._looked_at[instr] = operands
-            self._calls_at[instr] = dict.fromkeys(context.called, instr.location)
-        return made
+        record = Record(operands, written[start:], made, tuple(context.called))
+        settled = all(one is not None and one.inference.settled for one in context.called)  # results are final
+        if instr.op in _SEE_MORE if self.session.calls == calls else not settled:
+            self.records[instr] = record
+            self._restless = True
+            return made
+        if pattern is not None and record.is_anywhere:
+            self._patterns[pattern] = record
+        return self._keep(instr, operands, record)
+
+    def _keep(self, instr: HirInstr, operands: list[Operand | None], record: Record) -> Operand:
+        """Notes what an operation is, for as long as its operands stay what they are."""
+        self.records[instr] = record
+        self._looked_at[instr] = operands
+        if record.called:
+            self._calls_at[instr] = record.called
+            for specialisation in record.called:
+                self.called.setdefault(specialisation, instr.location)
+        return record.made
 
     def _place(self, instr: HirInstr, refusal: Refusal) -> Location:
         if refusal.operand is not None and refusal.operand < len(instr.nodes):
@@ -354,6 +416,11 @@ class _Lowering:
             argument = self.inference.callee.own(self.arguments, instr.attrs["index"])
             return expand(context, map_leaves(argument, lambda leaf: self._constant(context, leaf)))
         context.at(instr.location, (self.inference, instr))
+        record = self.inference.records.get(instr)
+        if record is not None:
+            made = replay(context, record, [None if v is None else self.values.get(v) for v in instr.operands])
+            if made is not None:
+                return made
         operands = [None if v is None else self.values.get(v, Unknown()) for v in instr.operands]
         return evaluate(context, instr, operands, self.inference.free)
 

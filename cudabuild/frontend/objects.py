@@ -31,6 +31,7 @@ __all__ = [
     "are_equal",
     "entry",
     "find_attribute",
+    "is_dotted_name",
     "is_plain_member",
     "make_named_tuple",
     "member",
@@ -59,7 +60,7 @@ def find_attribute(instr: HirInstr, value: Any, name: str, local_names: Collecti
     if _is_known_whole(value, name):
         return _member(value, name)
     if is_passage(value):
-        if not _is_dotted_name(instr.nodes[0], local_names):
+        if not is_dotted_name(instr.nodes[0], local_names):
             raise Refusal(
                 f"attribute {name!r} through a variable",
                 found=f"attribute {name!r} of {describe(Static(value))}",
@@ -92,7 +93,8 @@ def _is_known_whole(value: Any, name: str) -> bool:
     return kind.__module__.partition(".")[0] == "numpy" and not hasattr(value, "__array_interface__")
 
 
-def _is_dotted_name(node: ast.AST, local_names: Collection[str]) -> bool:
+def is_dotted_name(node: ast.AST, local_names: Collection[str]) -> bool:
+    """Whether an expression is ``a.b.c`` with a name from outside the function for ``a``."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id not in local_names

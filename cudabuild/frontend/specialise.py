@@ -31,6 +31,7 @@ from cudabuild.frontend.shapes import as_parameter, pack_type, pour, rebuild
 from cudabuild.frontend.tables import WEAK, Table, find_table
 from cudabuild.ir.hir import HirFunction, LoopKey
 from cudabuild.ir.ir import Function, Value
+from cudabuild.linking import LinkableCode, linked_to
 
 if TYPE_CHECKING:
     from cudabuild.frontend.infer import FunctionInference
@@ -66,6 +67,7 @@ class Session:
         self._hir: dict[Any, tuple[HirFunction, DiagnosticSink]] = {}
         self.calls = 0  # of functions, looked at so far
         self.held: list[Any] = []  # objects whose memory the code points into
+        self.links: dict[LinkableCode, None] = {}  # foreign code that functions reached so far are linked with
         self._running: list[FunctionInference] = []
         self._names: dict[str, int] = {}
         self._sites: dict[Any, Specialisation] = {}
@@ -79,6 +81,8 @@ class Session:
             callee: the function.
             unrolled: its loops that are written out, with their turns.
         """
+        for code in linked_to(callee.function):
+            self.link(code)
         key = (callee.key, frozenset(unrolled.items()))
         known = self._hir.get(key)
         if known is None:
@@ -109,6 +113,10 @@ class Session:
         """See ``CallTarget``."""
         if not any(value is held for held in self.held):
             self.held.append(value)
+
+    def link(self, code: LinkableCode) -> None:
+        """See ``CallTarget``."""
+        self.links.setdefault(code)
 
     # calls, as the rules see them
 
@@ -231,15 +239,15 @@ class Session:
             for value in pour(context, parameter, argument)
         ]
         kind = pack_type(result)
-        call = context.emit("call", kind, *values, callee=self._callee(context, specialisation))
+        call = context.emit("call", kind, *values, callee=self.lowered(context, specialisation))
         leaves = leaves_of(result)
         if len(leaves) < 2:
             return rebuild(context, result, [call])
         items = [context.emit("item", leaf.type, call, index=index) for index, leaf in enumerate(leaves)]
         return rebuild(context, result, items)
 
-    def _callee(self, context: Context, specialisation: Specialisation) -> Function | None:
-        """The callee's IR: made on the first call that is lowered; during inference there is none."""
+    def lowered(self, context: Context, specialisation: Specialisation) -> Function | None:
+        """See ``CallTarget``."""
         if context.inferring:
             return None
         if specialisation.lowered is None:

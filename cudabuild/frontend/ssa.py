@@ -47,7 +47,7 @@ class SsaBuilder:
         """Appends to the current block; after a jump or return, to a block that nothing reaches."""
         if self.current is None:
             self.current = self.new_block("dead", sealed=True)
-        instr = HirInstr(op, list(operands), dict(attrs), location, self.current)
+        instr = HirInstr(op, list(operands), attrs, location, self.current)
         self.current.instructions.append(instr)
         return instr
 

@@ -38,7 +38,7 @@ __all__ = ["HirBlock", "HirFunction", "HirInstr", "InnerFunction", "LoopKey", "f
 LoopKey = tuple[tuple[int, ...], int, int]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class HirInstr:
     """One operation; also the value it makes.
 
@@ -74,7 +74,7 @@ class InnerFunction:
         return f"{self.name}({', '.join(self.captured)})"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class HirBlock:
     """A basic block of the untyped form."""
 

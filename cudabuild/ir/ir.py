@@ -24,8 +24,12 @@ from cudabuild.types import Array, Type, none
 
 __all__ = ["Block", "Function", "Instr", "Param", "Value", "replace_uses"]
 
+_EFFECTS = {name: spec.effect for name, spec in OPS.items()}
+_ARITIES = {name: spec.arity for name, spec in OPS.items()}
+_ENDS = frozenset(name for name, effect in _EFFECTS.items() if effect == Effect.END)
 
-@dataclass(eq=False, repr=False)
+
+@dataclass(eq=False, repr=False, slots=True)
 class Value:
     """Anything that an instruction can take: a parameter or another instruction's result."""
 
@@ -33,7 +37,7 @@ class Value:
     location: Location | None = None
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, slots=True)
 class Param(Value):
     name: str = ""
     index: int = 0
@@ -42,7 +46,7 @@ class Param(Value):
         return f"<param {self.name}: {self.type}>"
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, slots=True)
 class Instr(Value):
     """One operation. ``hint`` is the user's variable name, for readable dumps."""
 
@@ -57,14 +61,14 @@ class Instr(Value):
 
     @property
     def effect(self) -> str:
-        return OPS[self.op].effect
+        return _EFFECTS[self.op]
 
     @property
     def is_end(self) -> bool:
-        return OPS[self.op].effect == Effect.END
+        return self.op in _ENDS
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, slots=True)
 class Block:
     """A straight run of instructions; phis first, one end last. ``predecessors`` fixes the order of phi operands."""
 
@@ -78,7 +82,7 @@ class Block:
     @property
     def end(self) -> Instr | None:
         last = self.instructions[-1] if self.instructions else None
-        return last if last is not None and last.is_end else None
+        return last if last is not None and last.op in _ENDS else None
 
     @property
     def phis(self) -> list[Instr]:
@@ -104,6 +108,7 @@ class Function:
     blocks: list[Block]
     is_kernel: bool
     location: Location | None = None
+    links: tuple[Any, ...] = ()  #: foreign code that a kernel is linked with
 
     def __repr__(self) -> str:
         return f"<{'kernel' if self.is_kernel else 'device function'} {self.name}>"
@@ -144,15 +149,19 @@ class Builder:
 
     def emit(self, op: str, type: Type, *operands: Value, **attrs: Any) -> Instr:
         """Appends one instruction; ``op`` must be a row of the operation table."""
-        spec = OPS[op]
-        if spec.arity not in (-1, len(operands)):
-            raise ValueError(f"{op} takes {spec.arity} operands, not {len(operands)}")
-        instr = Instr(type, self.location, op, list(operands), attrs, self.block)
-        self.block.instructions.append(instr)
+        arity = _ARITIES[op]
+        if arity != -1 and arity != len(operands):
+            raise ValueError(f"{op} takes {arity} operands, not {len(operands)}")
+        block = self.block
+        instr = Instr(type, self.location, op, list(operands), attrs, block)
+        block.instructions.append(instr)
         return instr
 
     def const(self, value: Any, type: Type) -> Instr:
-        return self.emit("const", type, value=value)
+        block = self.block
+        instr = Instr(type, self.location, "const", [], {"value": value}, block)
+        block.instructions.append(instr)
+        return instr
 
     def jump(self, target: Block) -> Instr:
         target.predecessors.append(self.block)
@@ -175,8 +184,12 @@ def replace_uses(function: Function, changes: dict[Value, Value]) -> None:
             value = changes[value]
         return value
 
-    for instr in function.instructions():
-        instr.operands = [final(value) for value in instr.operands]
+    for block in function.blocks:
+        for instr in block.instructions:
+            for value in instr.operands:
+                if value in changes:
+                    instr.operands = [final(one) for one in instr.operands]
+                    break
 
 
 def element_type(array: Type) -> Type:

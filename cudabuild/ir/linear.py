@@ -36,6 +36,11 @@ class LinearBounds:
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
+        self._forms: dict[tuple[Value, int], Linear] = {}
+
+    def forget(self) -> None:
+        """Drops what was computed from an earlier state."""
+        self._forms.clear()
 
     def narrow(self, instr: Instr, true: Interval, facts: Facts) -> Interval | None:
         """``true``, the mathematical interval of an add, sub or mul, cut down; None if nothing is left."""
@@ -58,6 +63,13 @@ class LinearBounds:
     def form(self, value: Value, facts: Facts, depth: int = _DEPTH) -> Linear:
         """``value`` as a linear form, itself the only atom if it is nothing better."""
         value = self.analysis.facts.canonical.get(value, value)
+        key = (value, depth)
+        known = self._forms.get(key)
+        if known is None:
+            known = self._forms[key] = self._find_form(value, facts, depth)
+        return known
+
+    def _find_form(self, value: Value, facts: Facts, depth: int) -> Linear:
         interval = self.analysis.base(value)
         if interval is not None and interval[0] == interval[1]:
             return {}, interval[0]
@@ -210,6 +222,8 @@ class LinearBounds:
 
 
 def _sum(a: Linear, b: Linear) -> Linear:
+    if not b[0]:
+        return a[0], a[1] + b[1]
     terms = dict(a[0])
     for atom, factor in b[0].items():
         total = terms.get(atom, 0) + factor
@@ -221,4 +235,6 @@ def _sum(a: Linear, b: Linear) -> Linear:
 
 
 def _scaled(form: Linear, factor: int) -> Linear:
+    if factor == 1:
+        return form
     return ({atom: f * factor for atom, f in form[0].items()} if factor else {}), form[1] * factor

@@ -126,6 +126,7 @@ class Analysis:
         self.reachable: set[Block] = {self.order[0]}
         self.sweeps = 0
         self.is_narrowing = False
+        self._refined: dict[tuple[Value, Facts, int], Interval | None] = {}  # answers from the state as it is
         self.linear = LinearBounds(self)
         self.trips = TripBounds(self, find_loops(self.order, self.dominators))
         self.thresholds = self._find_thresholds()
@@ -190,6 +191,12 @@ class Analysis:
             if isinstance(instr.type, Integer) and instr not in self.leaves:
                 self.ranges[instr] = limits(instr.type)
                 self.exact.discard(instr)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drops the answers that were given from an earlier state."""
+        self._refined.clear()
+        self.linear.forget()
 
     def _sweep(
         self, blocks: list[Block], update: Callable[[Instr, Interval | None, Interval | None], Interval | None]
@@ -211,12 +218,14 @@ class Analysis:
                     new = update(instr, old, transferred)
                     if new != old:
                         changed = True
+                        self._forget()
                         if new is None:
                             del self.ranges[instr]
                         else:
                             self.ranges[instr] = new
                     if is_exact != (instr in self.exact):
                         changed = True
+                        self._forget()
                         (self.exact.add if is_exact else self.exact.discard)(instr)
         return changed
 
@@ -262,16 +271,20 @@ class Analysis:
         """The interval of ``value`` where ``facts`` hold; None if it was not reached or nothing satisfies them."""
         value = self.facts.canonical.get(value, value)
         interval = self.ranges.get(value)
-        if interval is None or not facts or interval[0] == interval[1]:
+        if interval is None or not facts.relations or interval[0] == interval[1]:
             return interval
+        key = (value, facts, depth)
+        if key not in self._refined:
+            self._refined[key] = self._refine(value, interval, facts, depth)
+        return self._refined[key]
+
+    def _refine(self, value: Value, interval: Interval | None, facts: Facts, depth: int) -> Interval | None:
         for predicate, other in facts.relations.get(value, ()):
             bound = self.refined(other, facts, depth - 1) if depth > 0 else self.ranges.get(other)
-            if bound is None:
+            if bound is None or interval is None:
                 return None
             interval = _restrict(interval, predicate, bound)
-            if interval is None:
-                return None
-        if depth > 0:
+        if interval is not None and depth > 0:
             for result in facts.derived.get(value, ()):
                 implied = self._invert(result, value, facts, depth - 1)
                 interval = meet(interval, implied) if implied is not None else interval

@@ -33,7 +33,16 @@ from cudabuild.types import (
     uint32,
 )
 
-__all__ = ["verify_function"]
+__all__ = ["verify_function", "verify_stage"]
+
+#: Whether the result of every stage and pass is verified, as in tests; else only what goes to a back end is.
+EVERY_STAGE = False
+
+
+def verify_stage(function: Function) -> None:
+    """``verify_function`` between stages, where those are verified."""
+    if EVERY_STAGE:
+        verify_function(function)
 
 
 def verify_function(function: Function) -> None:
@@ -62,15 +71,17 @@ class _Verifier:
         raise AssertionError(f"IR of {self.function.name}: {what}: {reason}")
 
     def _check_block(self, block: Block) -> None:
-        if block.end is None:
-            self._fail(None, f"block {block.name} has no end")
-        seen_other = False
-        for position, instr in enumerate(block.instructions):
+        for instr in block.instructions:
             if instr.op not in OPS:
                 self._fail(instr, "not in the operation table")
+        last = block.end
+        if last is None:
+            self._fail(None, f"block {block.name} has no end")
+        seen_other = False
+        for instr in block.instructions:
             if instr.block is not block:
                 self._fail(instr, f"in {block.name}, but says {instr.block and instr.block.name}")
-            if instr.is_end and position != len(block.instructions) - 1:
+            if instr.is_end and instr is not last:
                 self._fail(instr, "an end before the end of the block")
             if instr.op == "phi":
                 if seen_other:
@@ -95,9 +106,10 @@ class _Verifier:
         spec = OPS[instr.op]
         if spec.arity not in (-1, len(instr.operands)):
             self._fail(instr, f"{len(instr.operands)} operands, expected {spec.arity}")
-        missing = set(spec.attributes) - set(instr.attrs)
-        if missing:
-            self._fail(instr, f"missing attributes {sorted(missing)}")
+        for name in spec.attributes:
+            if name not in instr.attrs:
+                missing = set(spec.attributes) - set(instr.attrs)
+                self._fail(instr, f"missing attributes {sorted(missing)}")
         kinds = [value.type for value in instr.operands]
         if instr.op == "return":
             expected = [] if isinstance(self.function.result, NoneType) else [self.function.result]
@@ -117,6 +129,8 @@ class _Verifier:
             done: set[Value] = set()
             for instr in block.instructions:
                 for position, value in enumerate(instr.operands):
+                    if value in done and instr.op != "phi":
+                        continue
                     if isinstance(value, Param) and value not in params:
                         self._fail(instr, f"parameter {value.name} of another function")
                     if not isinstance(value, Instr):
@@ -126,7 +140,7 @@ class _Verifier:
                         source = block.predecessors[position]
                         if source in dominators.parents and not (home and dominators.dominates(home, source)):
                             self._fail(instr, f"operand {value.op} is not defined at the end of {source.name}")
-                    elif value not in done and not dominators.is_defined_before(value, block):
+                    elif not dominators.is_defined_before(value, block):
                         self._fail(instr, f"operand {value.op} is not defined on every path to it")
                 done.add(instr)
 
@@ -417,6 +431,12 @@ def _branch(instr: Instr, kinds: list[Type]) -> str | None:
     return None if isinstance(kinds[0], Boolean) else f"on {kinds[0]}"
 
 
+def _foreign(instr: Instr, kinds: list[Type]) -> str | None:
+    plain = all(isinstance(kind, (Boolean, Integer, Float)) for kind in kinds)
+    fits = plain and (instr.type == none or isinstance(instr.type, (Boolean, Integer, Float)))
+    return None if fits and instr.attrs["abi"] in ("c", "numba") else f"{kinds} to {instr.type}"
+
+
 def _call(instr: Instr, kinds: list[Type]) -> str | None:
     callee: Function = instr.attrs["callee"]
     fits = [param.type for param in callee.params] == kinds and callee.result == instr.type
@@ -440,5 +460,5 @@ _CHECKS: dict[str, Callable[[Instr, list[Type]], str | None]] = {
     "select": _select, "phi": _phi, "cast": _cast, "math": _math, "tuple": _tuple,
     "item": _item, "wrap": _wrap, "view": _view, "constant": _constant, "activemask": _activemask, "clock": _clock,
     "libdevice": _libdevice,
-    "fence": _fence, "branch": _branch, "call": _call, "print": _print,
+    "fence": _fence, "branch": _branch, "call": _call, "foreign": _foreign, "print": _print,
 }  # fmt: skip

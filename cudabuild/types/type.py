@@ -67,7 +67,7 @@ class Type:
         return self.name
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Type) and self.name == other.name
+        return self is other or (isinstance(other, Type) and self.name == other.name)
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -213,7 +213,7 @@ def test_an_unknown_operation() -> None:
     block.instructions[0].block = block
     assert "frobnicate" not in OPS
     function = Function("f", [], none, [block], True)
-    with pytest.raises(KeyError):
+    with pytest.raises(AssertionError, match=r"frobnicate.*not in the operation table"):
         verify_function(function)
 
 

@@ -9,6 +9,7 @@ from cudabuild.ir.passes.grid_index import recognise_grid
 from cudabuild.ir.passes.inline import inline_synchronising
 from cudabuild.ir.passes.simplify import simplify
 from cudabuild.ir.passes.weak_floats import narrow_weak_floats
+from cudabuild.ir.verifier import verify_function, verify_stage
 
 __all__ = [
     "inline_synchronising",
@@ -21,7 +22,7 @@ __all__ = [
 
 
 def run_passes(function: Function, *, target_kind: str) -> Function:
-    """Runs every pass over ``function`` and the device functions that it reaches, in place.
+    """Runs every pass over ``function`` and the device functions that it reaches, in place, and verifies the result.
 
     Args:
         function: a kernel as ``build_ir`` makes it.
@@ -30,11 +31,16 @@ def run_passes(function: Function, *, target_kind: str) -> Function:
     if target_kind not in ("nvptx", "host"):
         raise ValueError(f"target kind {target_kind!r}: expected 'nvptx' or 'host'")
     inline_synchronising(function)  # first: what a callee's constants and tuples are shows only in its caller
-    for one in [*function.callees, function]:
+    verify_stage(function)
+    functions = [*function.callees, function]
+    for one in functions:
         simplify(one)  # before narrowing: constants fold in float64, as Python computes them
-        recognise_grid(one)
-        narrow_weak_floats(one)
-        simplify(one)  # the constants and casts that narrowing left
+        verify_stage(one)
+        found = recognise_grid(one)
+        if narrow_weak_floats(one) or found:
+            simplify(one)  # the constants, casts and registers that they left
+            verify_stage(one)
         if merge_common_subexpressions(one):  # last: only what is final can be seen to be equal
             simplify(one)  # phis of what is one value now
+    verify_function(function)
     return function

@@ -23,29 +23,40 @@ from typing import Any
 
 from cudabuild.ir.cfg import Dominators, reverse_postorder
 from cudabuild.ir.ir import Block, Function, Instr, Value, replace_uses
-from cudabuild.ir.ops import Effect
+from cudabuild.ir.ops import OPS, Effect
 
 __all__ = ["merge_common_subexpressions"]
 
 #: Pure operations that stay as they are: phis belong to their block, and arrays made in a kernel are told apart by key.
 _SINGULAR = frozenset(("phi", "undef", "shared", "local", "dynamic_shared"))
+_MERGED = frozenset(name for name, spec in OPS.items() if spec.effect == Effect.PURE) - _SINGULAR
 
 
 def merge_common_subexpressions(function: Function) -> bool:
     """Replaces pure instructions by equal ones that dominate them, in place; True if there were any."""
     dominators = Dominators(reverse_postorder(function))
     changes: dict[Value, Value] = {}
-    stack: list[tuple[Block, dict[Any, Instr]]] = [(dominators.order[0], {})]
+    known: dict[Any, Instr] = {}  # what is computed in the blocks that dominate the one at hand
+    stack: list[tuple[Block, list[Any] | None]] = [(dominators.order[0], None)]
     while stack:
-        block, known = stack.pop()
+        block, added = stack.pop()
+        if added is not None:  # the blocks below have been seen
+            for key in added:
+                del known[key]
+            continue
+        added = []
         for instr in block.instructions:
-            if instr.effect != Effect.PURE or instr.op in _SINGULAR:
+            if instr.op not in _MERGED:
                 continue
             key = _key(instr, changes)
-            first = known.setdefault(key, instr)
-            if first is not instr:
+            first = known.get(key)
+            if first is None:
+                known[key] = instr
+                added.append(key)
+            else:
                 changes[instr] = first
-        stack += [(child, dict(known)) for child in dominators.children[block]]
+        stack.append((block, added))
+        stack += [(child, None) for child in dominators.children[block]]
     if changes:
         replace_uses(function, changes)
         for block in function.blocks:
@@ -55,5 +66,6 @@ def merge_common_subexpressions(function: Function) -> bool:
 
 def _key(instr: Instr, changes: dict[Value, Value]) -> Any:
     """Equal for instructions that compute the same. The repr of attributes tells 0.0 from -0.0, and True from 1."""
-    operands = tuple(changes.get(operand, operand) for operand in instr.operands)
-    return instr.op, instr.type, operands, repr(sorted(instr.attrs.items()))
+    attrs = instr.attrs
+    text = "" if not attrs else repr(attrs) if len(attrs) == 1 else repr(sorted(attrs.items()))
+    return instr.op, instr.type.name, text, *[changes.get(operand, operand) for operand in instr.operands]

@@ -19,8 +19,10 @@ from cudabuild.types import Integer
 __all__ = ["recognise_grid"]
 
 
-def recognise_grid(function: Function) -> None:
-    """Turns the sums and products of ``function`` that mean ``grid`` or ``gridsize`` into these operations."""
+def recognise_grid(function: Function) -> bool:
+    """Turns the sums and products of ``function`` that mean ``grid`` or ``gridsize`` into these operations; True if
+    there were any."""
+    found = False
     for instr in function.instructions():
         if instr.op not in ("add", "mul") or not (isinstance(instr.type, Integer) and instr.type.bits == 64):
             continue
@@ -29,6 +31,8 @@ def recognise_grid(function: Function) -> None:
         op, axis = ("grid", _grid_axis(instr)) if instr.op == "add" else ("gridsize", _axis(instr, "nctaid", "ntid"))
         if axis is not None:
             instr.op, instr.operands, instr.attrs = op, [], {"axis": axis}
+            found = True
+    return found
 
 
 def _grid_axis(add: Instr) -> int | None:

@@ -21,22 +21,46 @@ from cudabuild.ir.cfg import reverse_postorder
 from cudabuild.ir.extents import extent_origin
 from cudabuild.ir.fold import fold
 from cudabuild.ir.ir import Block, Function, Instr, Value, replace_uses
-from cudabuild.ir.ops import Effect
-from cudabuild.types import Float, Integer, Scalar, none
+from cudabuild.ir.ops import OPS, Effect
+from cudabuild.types import Array, Float, Integer, Scalar, Tuple, none
 
 __all__ = ["remove_dead_code", "remove_unreachable_blocks", "simplify"]
 
-_KEPT = frozenset((Effect.WRITE, Effect.SYNC, Effect.END))
+_KEPT = frozenset(name for name, spec in OPS.items() if spec.effect in (Effect.WRITE, Effect.SYNC, Effect.END))
+#: What is never replaced.
+_FIXED = frozenset(name for name, spec in OPS.items() if spec.effect != Effect.PURE) | {"const"}
 
 
 def simplify(function: Function) -> None:
     """Simplifies ``function`` in place until nothing changes."""
-    changed = True
-    while changed:
-        changed = _fold_branches(function)
-        changed |= remove_unreachable_blocks(function)
-        changed |= _replace_trivial(function)
+    _cut_branches(function)
+    while True:
+        changed = _replace_trivial(function)
+        if not _cut_branches(function) and not (changed and _may_change_more(function)):
+            break
     remove_dead_code(function)
+
+
+def _cut_branches(function: Function) -> bool:
+    """Drops what constant conditions keep control from; True if there was any."""
+    changed = _fold_branches(function)
+    return remove_unreachable_blocks(function) or changed
+
+
+def _may_change_more(function: Function) -> bool:
+    """Whether replacing once more can change anything after a turn over all blocks in order.
+
+    Values are seen after what they are made of, phis at the head of a loop excepted. What is made of arrays looks
+    further back than its operands.
+    """
+    order = reverse_postorder(function)
+    number = {block: index for index, block in enumerate(order)}
+    for block in order:
+        if any(number.get(predecessor, -1) >= number[block] for predecessor in block.predecessors):
+            for phi in block.phis:
+                if isinstance(phi.type, (Array, Tuple)) or _is_trivial(phi):
+                    return True
+    return False
 
 
 # control flow
@@ -97,10 +121,14 @@ def _replace_trivial(function: Function) -> bool:
     changed = False
     for block in reverse_postorder(function):
         for instr in list(block.instructions):
-            instr.operands = [_final(operand, changes) for operand in instr.operands]
-            if instr.effect != Effect.PURE or instr.op == "const":
+            op = instr.op
+            for operand in instr.operands:
+                if operand in changes:
+                    instr.operands = [_final(one, changes) for one in instr.operands]
+                    break
+            if op in _FIXED:
                 continue
-            if instr.op == "phi":
+            if op == "phi":
                 value = _simplify_phi(instr, block)
             else:
                 changed |= _rewrite(instr)
@@ -132,7 +160,10 @@ def _const(value: Value) -> Any:
 
 def _fold_to_const(instr: Instr) -> bool:
     """Makes ``instr`` a constant in its place if its operands are constants; True if so."""
-    if not instr.operands or not isinstance(instr.type, Scalar) or not all(map(_is_const, instr.operands)):
+    operands = instr.operands
+    if not operands or not _is_const(operands[0]):
+        return False
+    if not isinstance(instr.type, Scalar) or not all(map(_is_const, operands)):
         return False
     folded = fold(instr, [_const(operand) for operand in instr.operands])
     if folded is None:
@@ -146,12 +177,22 @@ def _simplify_phi(phi: Instr, block: Block) -> Value | None:
     others = {operand for operand in phi.operands if operand is not phi}
     if len(others) == 1:
         return others.pop()
-    values = [_const(operand) for operand in others]
-    if others and None not in values and all(repr(v) == repr(values[0]) for v in values):  # repr: -0.0 is not 0.0
-        const = Instr(phi.type, phi.location, "const", [], {"value": values[0]}, block, phi.hint)
-        block.instructions.insert(len(block.phis), const)
-        return const
-    return None
+    if not _are_one_constant(others):
+        return None
+    const = Instr(phi.type, phi.location, "const", [], {"value": _const(others.pop())}, block, phi.hint)
+    block.instructions.insert(len(block.phis), const)
+    return const
+
+
+def _is_trivial(phi: Instr) -> bool:
+    others = {operand for operand in phi.operands if operand is not phi}
+    return len(others) == 1 or _are_one_constant(others)
+
+
+def _are_one_constant(values: set[Value]) -> bool:
+    if not values or not all(map(_is_const, values)):
+        return False
+    return len({repr(_const(value)) for value in values}) == 1  # repr: -0.0 is not 0.0
 
 
 def _rewrite(instr: Instr) -> bool:
@@ -237,9 +278,11 @@ def _other_dim(dim: Instr, array: Instr) -> Value | None:
 def _identity(instr: Instr) -> Value | None:
     """``x + 0``, ``x * 1`` and their like."""
     a, b = instr.operands
+    left, right = _const(a), _const(b)
+    if left is None is right and a is not b:
+        return None
     if a.type != instr.type:
         return None
-    left, right = _const(a), _const(b)
     op = instr.op
     if isinstance(instr.type, Integer):
         if right == 0 and op in ("add", "sub", "or", "xor", "shl", "shr"):
@@ -262,7 +305,7 @@ def _identity(instr: Instr) -> Value | None:
 
 def remove_dead_code(function: Function) -> None:
     """Drops the instructions that nothing with an effect depends on, cycles of phis too."""
-    needed = {instr for instr in function.instructions() if instr.effect in _KEPT}
+    needed = {instr for block in function.blocks for instr in block.instructions if instr.op in _KEPT}
     pending = list(needed)
     while pending:
         for operand in pending.pop().operands:

@@ -36,12 +36,13 @@ _RETYPED = frozenset(
 _REMADE = _RETYPED | {"const", "undef", "cast"}
 
 
-def narrow_weak_floats(function: Function) -> None:
-    """Retypes the weak floats of ``function`` of which one narrower type is demanded, in place."""
+def narrow_weak_floats(function: Function) -> bool:
+    """Retypes the weak floats of ``function`` of which one narrower type is demanded, in place; True if there are
+    any."""
     demands = _find_demands(function)
     narrowed = {value: kind for value, kind in demands.items() if kind.bits < 64}
     if not narrowed:
-        return
+        return False
     _mark_remade(narrowed)
     casts: dict[tuple[Value, Float], Instr] = {}
     for value, kind in narrowed.items():
@@ -56,6 +57,7 @@ def narrow_weak_floats(function: Function) -> None:
     for value, kind in narrowed.items():
         if isinstance(value, Instr) and value.op in _REMADE:
             value.type = kind
+    return True
 
 
 def _mark_remade(narrowed: dict[Value, Float]) -> None:
