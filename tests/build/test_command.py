@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -305,3 +306,30 @@ def test_help() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "--inplace" in done.stdout
     assert "--archs" in done.stdout
+
+
+SETUP = """\
+from setuptools import setup
+
+setup(name="tiny", version="1", packages=["tiny"], package_dir={{"": "src"}}, cuda_kernels={value})
+"""
+
+
+def test_a_project_with_a_setup_script_only(tiny: Path, tmp_path: Path, setuptools: Setuptools) -> None:
+    (tiny / "pyproject.toml").unlink()
+    (tiny / "setup.cfg").write_text("[build_cuda]\narchs = 80\nptx = none\nindex = 64\n", encoding="utf-8")
+    (tiny / "setup.py").write_text(SETUP.format(value=True), encoding="utf-8")
+    wheel = setuptools.hook(tiny, "__legacy__.build_wheel", tmp_path / "out")
+    assert list_images(unpack(wheel, tmp_path / "site")) == IMAGE
+    shutil.rmtree(tiny / "build")  # what setuptools has built once, it ships again
+    (tiny / "setup.py").write_text(SETUP.format(value=False), encoding="utf-8")
+    wheel = setuptools.hook(tiny, "__legacy__.build_wheel", tmp_path / "none")
+    assert not list_images(unpack(wheel, tmp_path / "empty"))
+
+
+def test_a_bad_value_of_the_setup_keyword(tiny: Path, setuptools: Setuptools) -> None:
+    (tiny / "setup.py").write_text(SETUP.format(value="{'archs': [80]}"), encoding="utf-8")
+    done = setuptools.attempt("setup.py", "--version", cwd=tiny)
+    assert done.returncode == 1
+    assert "bad value of cuda_kernels in setup()\n  found:    {'archs': [80]}\n  expected: True or False" in done.stderr
+    assert "write settings in [tool.cudabuild] of pyproject.toml, or in [build_cuda] of setup.cfg" in done.stderr
