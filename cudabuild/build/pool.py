@@ -19,12 +19,14 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 from cudabuild import config
+from cudabuild.cache.store import Cache
 from cudabuild.errors import ToolError
 
 if TYPE_CHECKING:
     from cudabuild.build.project import Project
     from cudabuild.build.settings import BuildSettings
     from cudabuild.build.worker import CompileResult, Discovery, Task
+    from cudabuild.image.image import KernelImage
 
 __all__ = ["Worker", "WorkerEnded", "compile_with", "receive", "send"]
 
@@ -69,6 +71,7 @@ class Worker:
 
     Attributes:
         discovery: the kernels that it found, after :meth:`start`.
+        made: what it has answered with; it publishes several images at once, so of a dead one some are not published.
     """
 
     def __init__(self, variables: Mapping[str, str | None] | None = None) -> None:
@@ -91,6 +94,7 @@ class Worker:
         except OSError as error:
             raise ToolError(f"no compiler process can be started with {sys.executable}: {error}") from None
         self._closing = threading.Lock()
+        self.made: list[KernelImage] = []
 
     def start(self, project: Project, settings: BuildSettings, **request: Any) -> Discovery:
         """Tells it what to build; returns what it found.
@@ -116,6 +120,7 @@ class Worker:
             WorkerEnded: it ended before it was done.
         """
         result: CompileResult = self._ask(task)
+        self.made += result.images
         return result
 
     def flush(self) -> None:
@@ -169,6 +174,7 @@ def compile_with(worker: Worker, task: Task, renew: Callable[[], Worker]) -> tup
     try:
         return worker, worker.ask(task)
     except WorkerEnded as death:
+        Cache.open().publish(*worker.made)
         worker = renew()
         if len(task.targets) == 1:
             return worker, CompileResult(task, [], errors=(_name_death(task, death),))
@@ -179,6 +185,7 @@ def compile_with(worker: Worker, task: Task, renew: Callable[[], Worker]) -> tup
         total.cached += part.cached
         total.seconds += part.seconds
         total.errors += tuple(error for error in part.errors if error not in total.errors)
+        total.left = part.left or total.left
     return worker, total
 
 
