@@ -11,14 +11,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from cudabuild.build.project import Project
 from cudabuild.build.resolve import EXTERNAL, Cell, Resolver
-from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import CudabuildError, SourceError
 from cudabuild.fingerprint.canonical import FunctionForm, canonical_form
 from cudabuild.recording.forms import find_unknown, form_tag, nested_forms
@@ -183,6 +182,8 @@ class Rebuilder:
         self._codes = codes
         self._sandbox = sandbox
         self._folder = folder
+        self._path: list[str] = []
+        self._made: dict[str, Any] = {}
 
     def function(
         self, located: Located, qualname: str, captured: Mapping[str, Any], defaults: Mapping[str, Any]
@@ -201,17 +202,29 @@ class Rebuilder:
         for name in located.code.co_freevars:
             known = name in located.captured
             cells.append(CellType(self._named_value(name, captured[name])) if known else CellType())
-        namespace = sys.modules[located.module].__dict__
+        namespace = self._import(located.module).__dict__
         made = FunctionType(located.code, namespace, located.code.co_name, None, tuple(cells))
         made.__qualname__ = qualname
         self._set_defaults(made, defaults)
         return made
 
     def _named_value(self, name: str, form: Any) -> Any:
+        self._path.append(name)
         try:
             return self.value(form)
         except CannotRebuild as error:
             raise CannotRebuild(f"{name}: {error.reason}", error.kind) from None
+        finally:
+            self._path.pop()
+
+    def _values(self, forms: Iterable[Any]) -> list[Any]:
+        """The values of a collection, each at its number."""
+        found = []
+        for number, form in enumerate(forms):
+            self._path.append(str(number))
+            found.append(self.value(form))
+            self._path.pop()
+        return found
 
     def _set_defaults(self, made: FunctionType, defaults: Mapping[str, Any]) -> None:
         code = made.__code__
@@ -235,7 +248,7 @@ class Rebuilder:
         if unknown:
             raise CannotRebuild(f"{unknown} cannot be written down")
         if isinstance(form, list):
-            return [self.value(item) for item in form]
+            return self._values(form)
         tag = form_tag(form)
         if not tag:
             return form
@@ -270,22 +283,29 @@ class Rebuilder:
     def _make_function(self, form: Mapping[str, Any]) -> Any:
         located = _find_function(self._codes, form)
         _, _, qualname = form["function"].partition(":")
+        place = ".".join(self._path)
         made = self.function(located, qualname, form.get("captured", {}), form.get("defaults", {}))
-        decorator = form.get("decorator")
-        if decorator is None:
-            return made
+        self._made[place] = made if "decorator" not in form else self._decorate(made, form)
+        return self._made[place]
+
+    def _decorate(self, made: FunctionType, form: Mapping[str, Any]) -> Any:
+        decorator = form["decorator"]
         written = {name: tuple(v) if isinstance(v, list) else v for name, v in form.get("options", {}).items()}
         options = {name: None if value == "none" else value for name, value in written.items()}
-        spec = self.value(form["spec"]) if "spec" in form else None
-        variables = self.value(form["variables"]) if "variables" in form else None
-        return KernelDefinition(
-            made,
-            spec,
-            variables,
-            Options(options, frozenset(options)),
-            is_device=decorator == "device_function",
-            may_be_called=decorator == "jit",
-        )
+        spec = self._named_value("spec", form["spec"]) if "spec" in form else None
+        variables = self._named_value("variables", form["variables"]) if "variables" in form else {}
+        decorate = _find_decorator(decorator)
+        if decorate is None:
+            raise CannotRebuild(f"{decorator} is none of {', '.join(_DECORATORS)}", "stale")
+        try:
+            return decorate(spec, **options, **variables)(made)
+        except (CudabuildError, TypeError) as error:
+            raise CannotRebuild(f"{decorator} refuses it: {str(error).splitlines()[0]}", "stale") from None
+
+    def _make_same(self, form: Mapping[str, Any]) -> Any:
+        if form["same"] not in self._made:
+            raise CannotRebuild(f"{form['same']} is not used any more", "stale")
+        return self._made[form["same"]]
 
     def _make_type(self, form: Mapping[str, Any]) -> Any:
         (found,) = parse_signatures(f"({form['type']})")[0]
@@ -297,28 +317,29 @@ class Rebuilder:
 
     def _make_named_tuple(self, form: Mapping[str, Any]) -> Any:
         kind = self._make_object({"object": form["named_tuple"]})
-        return kind(*(self.value(item) for item in form.get("values", [])))
+        return kind(*self._values(form.get("values", [])))
 
     def _make_partial(self, form: Mapping[str, Any]) -> Any:
-        arguments = [self.value(item) for item in form.get("args", [])]
-        return partial(
-            self.value(form["partial"]), *arguments, **{n: self.value(i) for n, i in form.get("keywords", {}).items()}
-        )
+        function = self._named_value("partial", form["partial"])
+        arguments = self._values(form.get("args", []))
+        keywords = {name: self._named_value(name, item) for name, item in form.get("keywords", {}).items()}
+        return partial(function, *arguments, **keywords)
 
     def _make_attributes(self, form: Mapping[str, Any]) -> Any:
-        return _Attributes({name: self.value(item) for name, item in form["attributes"].items()})
+        return _Attributes({name: self._named_value(name, item) for name, item in form["attributes"].items()})
 
     def _make_tuple(self, form: Mapping[str, Any]) -> Any:
-        return tuple(self.value(item) for item in form["tuple"])
+        return tuple(self._values(form["tuple"]))
 
     def _make_set(self, form: Mapping[str, Any]) -> Any:
-        return {self.value(item) for item in form["set"]}
+        return set(self._values(form["set"]))
 
     def _make_frozenset(self, form: Mapping[str, Any]) -> Any:
-        return frozenset(self.value(item) for item in form["frozenset"])
+        return frozenset(self._values(form["frozenset"]))
 
     def _make_dict(self, form: Mapping[str, Any]) -> Any:
-        return {self.value(key): self.value(item) for key, item in form["dict"]}
+        keys, values = ([pair[side] for pair in form["dict"]] for side in (0, 1))
+        return dict(zip(self._values(keys), self._values(values), strict=True))
 
     # NumPy
 
@@ -366,6 +387,24 @@ class Rebuilder:
         if found.dtype != dtype or found.shape != shape or digest(found.tobytes()).hex() != form.get("digest", ""):
             raise CannotRebuild(f"{path} is not the array that was recorded", "stale")
         return found.copy(order=form.get("order", "C"))
+
+
+#: What decorates functions inside others, as signature files call it: the name in cudabuild, and arguments.
+_DECORATORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "kernel": ("kernel", {}),
+    "device_function": ("device_function", {}),
+    "cuda.jit": ("jit", {}),
+    "cuda.jit(device=True)": ("jit", {"device": True}),
+}
+
+
+def _find_decorator(name: str) -> Any:
+    """The decorator itself, as a project's modules get it: by importing cudabuild."""
+    if name not in _DECORATORS:
+        return None
+    attribute, arguments = _DECORATORS[name]
+    home = importlib.import_module("cudabuild.cuda" if attribute == "jit" else "cudabuild")
+    return partial(getattr(home, attribute), **arguments)
 
 
 class _Attributes:

@@ -8,7 +8,8 @@ none. Names are tried: a value is called ``numpy:float32`` only if that is what 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -83,6 +84,8 @@ class Describer:
     def __init__(self, keep_array: Callable[[Any, str], str]) -> None:
         self._keep_array = keep_array
         self._inside: list[FunctionType] = []
+        self._path: list[str] = []
+        self._met: list[tuple[Any, str]] = []
 
     def kernel(self, definition: KernelDefinition, signature: Signature, dialect: str) -> RecordedKernel:
         """The record of one overload.
@@ -103,7 +106,7 @@ class Describer:
         )
         if not record.is_local:
             return record
-        self._inside = [function]
+        self._inside, self._path, self._met = [function], [], []
         captured, defaults = self._surroundings(function)
         return RecordedKernel(
             record.module,
@@ -132,7 +135,8 @@ class Describer:
             used = [chain for chain in chains if chain[0] == name]
             value = resolve_name(function, (name,))[0] if used else MISSING
             if value is not MISSING:
-                found[name] = self._used(value, [chain[1:] for chain in used], function)
+                with self._at(name):
+                    found[name] = self._used(value, [chain[1:] for chain in used], function)
         return found
 
     def _used(self, value: Any, rests: Sequence[tuple[str, ...]], function: FunctionType) -> Any:
@@ -149,7 +153,8 @@ class Describer:
         for name, inner in sorted(members.items()):
             member = find_member(value, name)
             if member is not MISSING:
-                forms[name] = self._used(member, inner, function)
+                with self._at(name):
+                    forms[name] = self._used(member, inner, function)
         return {"attributes": forms}
 
     def _defaults(self, function: FunctionType) -> dict[str, Any]:
@@ -157,7 +162,21 @@ class Describer:
         values = function.__defaults__ or ()
         pairs = list(zip(names[len(names) - len(values) :], values, strict=True))
         pairs += list((function.__kwdefaults__ or {}).items())
-        return {name: self.value(value, function) for name, value in pairs}
+        return self._named(dict(pairs), function)
+
+    def _named(self, values: Mapping[str, Any], function: FunctionType) -> dict[str, Any]:
+        found = {}
+        for name, value in values.items():
+            with self._at(name):
+                found[name] = self.value(value, function)
+        return found
+
+    @contextmanager
+    def _at(self, name: str) -> Iterator[None]:
+        """Inside, the place is one step further."""
+        self._path.append(name)
+        yield
+        self._path.pop()
 
     # values
 
@@ -171,8 +190,9 @@ class Describer:
         if isinstance(value, tuple | list | dict | set | frozenset):
             return self._collection(value, function)
         if is_partial(value):
-            keywords = {name: self.value(item, function) for name, item in value.keywords.items()}
-            form = {"partial": self.value(value.func, function), "args": [self.value(a, function) for a in value.args]}
+            form = self._named({"partial": value.func}, function)
+            form["args"] = list(self._named({str(n): item for n, item in enumerate(value.args)}, function).values())
+            keywords = self._named(value.keywords, function)
             return {**form, "keywords": keywords} if keywords else form
         if isinstance(value, Type):
             return _type_form(value)
@@ -184,13 +204,13 @@ class Describer:
             return named
         found = find_function(value)
         if found is not None:
-            return self._function(*found)
+            return self._function(value, *found)
         kind = type(value)
         return _unknown(f"{kind.__module__}.{kind.__qualname__} has no name that leads to it")
 
     def _collection(self, value: Any, function: FunctionType) -> Any:
         def forms(items: Any) -> list[Any]:
-            return [self.value(item, function) for item in items]
+            return list(self._named({str(number): item for number, item in enumerate(items)}, function).values())
 
         kind = type(value)
         if isinstance(value, FunctionSignature):
@@ -198,9 +218,9 @@ class Describer:
         if kind is list:
             return forms(value)
         if kind is dict:
-            return {"dict": [[self.value(key, function), self.value(item, function)] for key, item in value.items()]}
+            return {"dict": [list(pair) for pair in zip(forms(value), forms(value.values()), strict=True)]}
         if kind in (set, frozenset):
-            return {kind.__name__: sorted(forms(value), key=repr)}
+            return {kind.__name__: sorted(forms(value), key=repr)}  # of plain values: functions have no order here
         if kind is tuple:
             return {"tuple": forms(value)}
         named = self._name_of(kind, function) if isinstance(value, tuple) and hasattr(kind, "_fields") else None
@@ -218,9 +238,13 @@ class Describer:
                 return {"object": f"{module}:{path}"}
         return None
 
-    def _function(self, function: FunctionType, definition: KernelDefinition | None) -> dict[str, Any]:
+    def _function(self, value: Any, function: FunctionType, definition: KernelDefinition | None) -> dict[str, Any]:
         if any(function is outer for outer in self._inside):
             return _unknown(f"{function.__qualname__}, which refers to itself")
+        place = next((place for known, place in self._met if known is value), None)
+        if place is not None:
+            return {"same": place}
+        self._met.append((value, ".".join(self._path)))
         self._inside.append(function)
         captured, defaults = self._surroundings(function)
         self._inside.pop()
@@ -228,8 +252,7 @@ class Describer:
         form |= {"line": function.__code__.co_firstlineno, "code": code_digest(function)}
         form |= {key: part for key, part in (("captured", captured), ("defaults", defaults)) if part}
         if definition is not None:
-            numba = definition.may_be_called and "literals" in definition.options.written
-            form["decorator"] = "jit" if numba else "device_function" if definition.is_device else "kernel"
+            form["decorator"] = _decorator(value)
             options = written_options(definition.options)
             if options:
                 form["options"] = options_form(options)
@@ -260,6 +283,13 @@ class Describer:
             return {**form, "file": self._keep_array(array, name), "digest": name}
         exact = _exact_values(numpy, array)
         return {**form, "values": exact} if exact is not None else {**form, "bytes": array.tobytes().hex()}
+
+
+def _decorator(value: Any) -> str:
+    """What made a decorated function, as ``cudabuild`` calls it."""
+    if getattr(value, "dialect", "") == "numba":
+        return "cuda.jit(device=True)" if value.definition.is_device else "cuda.jit"
+    return "device_function" if value.definition.is_device else "kernel"
 
 
 def _simple_form(value: Any) -> Any:

@@ -22,6 +22,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
         "spec",
         "variables",
     ),  # made inside another
+    "same": (),  # the function that stands at "inner.v" in this record, for it is one object
     "type": (),  # one of cudabuild's types, as in a signature
     "prototype": (),  # a signature with its result, "float32(float32)"
     "dtype": (),  # NumPy's dtype: its code, or a record's members
