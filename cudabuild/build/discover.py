@@ -22,7 +22,9 @@ from cudabuild.build.sandbox import Failure, Sandbox
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.slice import Slicer
 from cudabuild.definition import KernelDefinition
+from cudabuild.errors import SourceError
 from cudabuild.image.left import KINDS, LeftToJit
+from cudabuild.source import get_source
 from cudabuild.types.signature import Signature
 
 __all__ = ["Candidate", "Kernel", "find_candidates", "leave", "load_kernels", "open_modules"]
@@ -126,12 +128,21 @@ def _load(candidate: Candidate, sandbox: Sandbox | Imported) -> list[Kernel]:
 
 
 def _check(kernel: Kernel, candidate: Candidate, project: Project) -> Kernel:
-    if not project.owns(kernel.module):
+    function = kernel.definition.function if kernel.definition is not None else None
+    if not function or function.__module__ is None:
+        kernel.module = candidate.module
+        kernel.left = leave(project, kernel, "no-text", "its function was made by exec and belongs to no module")
+    elif not project.owns(kernel.module):
         reason = f"its function belongs to {kernel.module}, which is not part of this project"
         kernel.module = candidate.module
         kernel.left = leave(project, kernel, "foreign", reason)
     elif "<locals>" in kernel.qualname:
         kernel.left = leave(project, kernel, "run-time", "it is made at run time, inside a function")
+    else:
+        try:
+            get_source(function)
+        except SourceError as error:
+            kernel.left = leave(project, kernel, "no-text", f"its source text is not there: {error}")
     return kernel
 
 

@@ -47,6 +47,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     "import-fails": ("install what the module needs where the wheel is built", 'use discovery = "slice"'),
     "branch": ("define the kernel where it does not depend on the machine that builds", "build where it is taken"),
     "not-a-kernel": ("keep the kernel under a name of its own, or keep it as __wrapped__ of what stands for it",),
+    "no-text": (
+        "write it as a function of a module",
+        "give the text that exec made it of: @kernel(…, source=TEXT), and let exec run in the module's own namespace",
+    ),
     "foreign": ("write a kernel of this project that calls the function",),
     "stale": (
         "record its signatures again: cudabuild record -- pytest",
