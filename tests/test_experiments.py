@@ -11,6 +11,7 @@ import pytest
 
 EXPERIMENTS = Path(__file__).resolve().parent / "experiments"
 NAMES = (
+    "adopted_packages",
     "big_arrays",
     "big_build",
     "build_matrix",
@@ -21,6 +22,7 @@ NAMES = (
     "no_llvmlite",
     "planted_faults",
     "random_programs",
+    "recorded_package",
     "slice_corpus",
     "wheel_contents",
 )
