@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cudabuild.build.plan import Artefacts
     from cudabuild.build.settings import BuildSettings
 
-__all__ = ["add_arguments", "find_installed", "run"]
+__all__ = ["add_arguments", "find_installed", "find_modules", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -165,14 +165,22 @@ def find_installed(name: str) -> Project:
     return Project(root, {one: file for one, file in files.items() if name == top or one in inside or one in around})
 
 
+def find_modules(root: str | os.PathLike[str]) -> Project:
+    """The modules below a folder that would be on ``sys.path``."""
+    files: dict[str, ModuleFile] = {}
+    _walk(os.path.abspath(root), "", files)
+    return Project(os.path.abspath(root), files)
+
+
 def _walk(folder: str, package: str, files: dict[str, ModuleFile]) -> None:
     """Adds the modules in a package's folder and in those below it."""
+    around = f"{package}." if package else ""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         stem, ending = os.path.splitext(entry.name)
         if entry.is_dir() and entry.name.isidentifier() and entry.name != "__pycache__":
-            _walk(entry.path, f"{package}.{entry.name}", files)
-        elif ending == ".py" and stem.isidentifier():
-            name = package if stem == "__init__" else f"{package}.{stem}"
+            _walk(entry.path, around + entry.name, files)
+        elif ending == ".py" and stem.isidentifier() and (package or stem != "__init__"):
+            name = package if stem == "__init__" else around + stem
             files.setdefault(name, ModuleFile(name, entry.path, stem == "__init__"))
 
 
