@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"; did you mean {near!r}?" if near else ""
         _top_parser(program).error(f"no command {command!r}{hint} (there are {', '.join(_commands())})")
     module = importlib.import_module(f"cudabuild.cli.{command}")
-    parser = argparse.ArgumentParser(prog=f"{program} {command}", description=module.__doc__)
+    parser = argparse.ArgumentParser(prog=f"{program} {command}", description=module.__doc__, allow_abbrev=False)
     module.add_arguments(parser)
     options = parser.parse_args(rest)
     try:

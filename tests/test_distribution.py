@@ -50,4 +50,6 @@ def test_the_wheel_is_the_package(built: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert names == sources("cudabuild") | {"cudabuild/py.typed"}
+    schemas = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "cudabuild" / "cli" / "schemas").iterdir()}
+    assert len(schemas) >= 5
+    assert names == sources("cudabuild") | schemas | {"cudabuild/py.typed"}

@@ -131,13 +131,14 @@ def open_wheel(wheel: str, folder: str, written: dict[str, Any]) -> Iterator[Ope
 
 def _make_command() -> Any:
     """``build_cuda`` of the project in the current folder, whether or not it asks for cudabuild in its build."""
-    from setuptools import Distribution
-    from setuptools._distutils.core import run_setup
+    from setuptools import Distribution  # first: it puts its own distutils in place
+
+    from distutils.core import run_setup  # isort: skip
 
     from cudabuild.build.command import build_cuda
 
     if os.path.exists("setup.py"):
-        distribution = run_setup("setup.py", script_args=["build_cuda"], stop_after="config")
+        distribution: Any = run_setup("setup.py", script_args=["build_cuda"], stop_after="config")
     else:
         distribution = Distribution({"script_name": "setup.py"})
         distribution.parse_config_files()
