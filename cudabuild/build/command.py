@@ -145,14 +145,19 @@ class build_cuda(Command):
     def _find_files(self) -> list[tuple[Artefacts, str]]:
         """(package, file name) of everything that a build writes, from a scan of the sources alone."""
         from cudabuild.build.discover import find_candidates
-        from cudabuild.build.plan import find_artefacts
+        from cudabuild.build.plan import DIALECT_NAME, find_artefacts
         from cudabuild.build.slice import Slicer
         from cudabuild.image.index import INDEX_NAME
 
         project, settings = self.find_project(), self.find_settings()
         candidates, _ = find_candidates(Slicer(project))
-        owners = {find_artefacts(project, one.module) for one in candidates if settings.includes(one.module)}
+        owners = {
+            find_artefacts(project, one.module)
+            for one in candidates
+            if settings.includes(one.module) and settings.takes(one.module, one.dialect)
+        }
         names = [f"{target.name}.cuar" for target in settings.targets] + [INDEX_NAME]
+        names += [DIALECT_NAME] if settings.dialect == "numba" else []
         return [(artefacts, name) for artefacts in sorted(owners) for name in names]
 
     def get_source_files(self) -> list[str]:

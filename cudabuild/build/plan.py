@@ -17,10 +17,22 @@ from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import FoundKernel, Task
 from cudabuild.target import Target
 
-__all__ = ["FOLDER", "Artefacts", "TaskGroup", "find_artefacts", "is_artefact", "plan_tasks", "split_targets"]
+__all__ = [
+    "DIALECT_NAME",
+    "FOLDER",
+    "Artefacts",
+    "TaskGroup",
+    "find_artefacts",
+    "is_artefact",
+    "plan_tasks",
+    "split_targets",
+]
 
 #: The folder of a package that holds its archives; the import hook looks for it.
 FOLDER = "_cudabuild"
+
+#: The file in it that says that the package is written for numba, which the import hook then stands in for.
+DIALECT_NAME = "dialect-numba"
 
 
 @dataclass(frozen=True, order=True)
@@ -55,7 +67,7 @@ def is_artefact(path: str) -> bool:
     folder, name = os.path.split(path)
     folder = os.path.basename(folder)
     in_folder = folder == FOLDER or folder.startswith(f"{FOLDER}_")
-    return in_folder and (name.endswith(".cuar") or name in ("index.json", ".gitignore"))
+    return in_folder and (name.endswith(".cuar") or name in ("index.json", ".gitignore", DIALECT_NAME))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from cudabuild.build.execute import BuildResult
-from cudabuild.build.plan import Artefacts, find_artefacts, is_artefact
+from cudabuild.build.plan import DIALECT_NAME, Artefacts, find_artefacts, is_artefact
 from cudabuild.build.project import Project
 from cudabuild.image.archive import write_archive
 from cudabuild.image.image import KernelImage
@@ -23,7 +23,7 @@ Written = dict[str, tuple[str, int, int]]
 
 
 def write_packages(
-    project: Project, result: BuildResult, place: Callable[[Artefacts], str], *, in_tree: bool
+    project: Project, result: BuildResult, place: Callable[[Artefacts], str], *, in_tree: bool, adopted: bool = False
 ) -> Written:
     """Writes what a build made.
 
@@ -32,6 +32,7 @@ def write_packages(
         result: what its build made.
         place: the folder for the archives of a package.
         in_tree: the folders are in the source tree: version control is told to ignore them.
+        adopted: the packages are written for numba: a note beside the archives has the import hook adopt them.
 
     Returns:
         What was written, by package.
@@ -53,6 +54,9 @@ def write_packages(
             folder = place(artefacts)
             size = _write_package(files, folder, artefacts.owner, images[artefacts], left[artefacts], in_tree)
             written[artefacts.owner] = (folder, size, len(images[artefacts]))
+            if adopted:
+                with open(files.new(folder, DIALECT_NAME), "wb"):
+                    pass  # its name says it all
         files.commit()
     keep = {place(artefacts): files.names(place(artefacts)) for artefacts in wanted}
     for folder in {place(find_artefacts(project, module)) for module in project.files} | set(keep):

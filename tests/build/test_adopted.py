@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from build_helpers import Found, read_project
+from build_helpers import CHECKOUT, Found, read_project
 
 from cudabuild.build.candidates import find_candidates
 from cudabuild.build.sandbox import Sandbox
@@ -150,3 +152,53 @@ def test_values_from_the_cpu_side_are_not_guessed(tmp_path: Path, lines: str, re
     found = Found(read_project(tmp_path))
     assert not found.values
     assert reason in found.reasons["m:f"]
+
+
+PROJECT = {
+    "pyproject.toml": """
+        [project]
+        name = "old"
+        version = "1.0"
+        [tool.setuptools]
+        packages = ["old"]
+        [tool.cudabuild]
+        archs = [80]
+        ptx = "none"
+        index = 64
+        dialect = "numba"
+    """,
+    "old/__init__.py": """
+        from numba import cuda
+
+        @cuda.jit("void(float32[:])")
+        def double(x):
+            i = cuda.grid(1)
+            if i < x.size:
+                x[i] *= 2
+    """,
+}
+
+
+def test_a_build_for_numba_is_adopted_when_it_runs(tmp_path: Path) -> None:
+    """Not a line of the package is changed: its archives say that it is to be adopted."""
+    for name, text in PROJECT.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+    build = [sys.executable, "-m", "cudabuild", "build", "--inplace"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(tmp_path)])}
+    done = subprocess.run(
+        build, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in (tmp_path / "old/_cudabuild").iterdir()} >= {"sm_80.cuar", "dialect-numba"}
+    code = "from cudabuild.importer.binding import find_archive_folders as find; import old"
+    ask = [sys.executable, "-c", f"{code}; print(old.cuda.grid, find(old.double.py_func))"]
+    told = subprocess.run(ask, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert told.startswith("cuda.grid [<cudabuild.importer.binding.ArchiveFolder")
+    done = subprocess.run(
+        [*build, "--dialect", "cudabuild"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240,
+        check=True,
+    )  # fmt: skip
+    assert "no kernels found" in done.stdout
+    assert not (tmp_path / "old/_cudabuild").exists()
