@@ -29,7 +29,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cudabuild.build.real_backend import call_with_settings, find_compile_requirements, get_backend
+from cudabuild.build.real_backend import call_with_settings, choose_extras, find_compile_requirements, get_backend
 from cudabuild.errors import CudabuildError
 
 __all__ = ["build_sdist", "build_wheel", "get_requires_for_build_wheel"]
@@ -77,9 +77,11 @@ def build_sdist(sdist_directory: str, config_settings: _Settings = None) -> str:
 
 
 def get_requires_for_build_wheel(config_settings: _Settings = None) -> list[str]:
-    """What the real back-end asks for, and what compiling needs."""
+    """What the real back-end asks for, and what compiling needs by the project's settings."""
     asked = _delegate("get_requires_for_build_wheel", config_settings) if _has("get_requires_for_build_wheel") else []
-    return [*asked, *(one for one in find_compile_requirements() if one not in asked)]
+    with _errors_as_text(), call_with_settings(config_settings):
+        ours = find_compile_requirements(choose_extras(os.getcwd()))
+    return [*asked, *(one for one in ours if one not in asked)]
 
 
 def _make(folder: str, given: _Settings, build: Callable[[str, Any, dict[str, Any] | None, list[bool]], str]) -> str:

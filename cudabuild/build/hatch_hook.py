@@ -16,7 +16,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin import hookimpl
 
-from cudabuild.build.real_backend import find_compile_requirements, note_shipped
+from cudabuild.build.real_backend import choose_extras, find_compile_requirements, note_shipped
 from cudabuild.errors import CudabuildError
 
 __all__ = ["CudabuildHook", "hatch_register_build_hook"]
@@ -29,7 +29,12 @@ class CudabuildHook(BuildHookInterface[Any]):
 
     def dependencies(self) -> list[str]:
         """What compiling needs; nothing for source distributions."""
-        return find_compile_requirements() if self.target_name == "wheel" else []
+        if self.target_name != "wheel":
+            return []
+        try:
+            return find_compile_requirements(choose_extras(self.root))
+        except CudabuildError as error:
+            sys.exit(f"error: {error}")
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Before the build: an editable installation runs from the source tree, so its archives go there."""

@@ -12,15 +12,22 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from cudabuild import config
-from cudabuild.build.settings import config_settings, read_table
+from cudabuild.build.settings import config_settings, load_settings, read_table
 from cudabuild.errors import SettingError, ToolError
 
-__all__ = ["call_with_settings", "find_compile_requirements", "get_backend", "is_delegating", "note_shipped"]
+__all__ = [
+    "call_with_settings",
+    "choose_extras",
+    "find_compile_requirements",
+    "get_backend",
+    "is_delegating",
+    "note_shipped",
+]
 
 DEFAULT_BACKEND = "setuptools.build_meta"
 OURS = "cudabuild.build_meta"
@@ -110,7 +117,23 @@ def _extend_path(root: str, paths: Any, where: str) -> None:
             sys.path.insert(0, folder)
 
 
-def find_compile_requirements(extra: str = "build") -> list[str]:
+def choose_extras(root: str) -> list[str]:
+    """The extras of cudabuild that building a project takes, by its settings: which nvJitLink, and what else.
+
+    Raises:
+        SettingError, TargetError: a setting is wrong.
+    """
+    settings = load_settings(root)
+    needs_13 = any(not target.is_ptx and target.linker[0] > 12 for target in settings.targets)
+    extras = ["build13" if settings.nvjitlink == "13" else "build"]
+    if needs_13 and "build13" not in extras:
+        extras.append("build13")
+    if settings.executor.startswith("dask"):
+        extras.append("dask")
+    return extras
+
+
+def find_compile_requirements(extras: Iterable[str] = ("build",)) -> list[str]:
     """What compiling needs beyond what ``cudabuild`` itself depends on, read from its own metadata.
 
     setuptools is left out: only projects that use it need it, and theirs say which. Empty where cudabuild is not
@@ -121,7 +144,7 @@ def find_compile_requirements(extra: str = "build") -> list[str]:
     except importlib.metadata.PackageNotFoundError:
         return []
     found: list[str] = []
-    wanted, seen = [extra], set()
+    wanted, seen = list(extras), set()
     while wanted:
         extra = wanted.pop(0)
         seen.add(extra)
@@ -135,4 +158,4 @@ def find_compile_requirements(extra: str = "build") -> list[str]:
                 wanted += [name for name in names if name not in seen]
             elif not match["name"].startswith("setuptools"):
                 found.append(match["name"] + (f"; {match['marker']}" if match["marker"] else ""))
-    return found
+    return list(dict.fromkeys(found))

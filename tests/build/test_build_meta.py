@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import sys
+import re
 import sysconfig
 import tarfile
 import textwrap
@@ -127,32 +127,24 @@ def images_of(wheel: Path, site: Path) -> set[tuple[str, str, str, int]]:
     return list_images(site)
 
 
-def test_wheel_of_every_back_end(backend: str, tmp_path: Path, setuptools: Setuptools) -> None:
+def test_every_back_end_after_a_build_in_place(backend: str, tmp_path: Path, setuptools: Setuptools) -> None:
     project = make_project(tmp_path / "project", backend)
+    folder = project / "src" / "tiny" / "_cudabuild"
+    folder.mkdir()
+    for name in ("sm_90.cuar", "index.json", ".gitignore"):
+        (folder / name).write_text("of an earlier build", encoding="utf-8")
     wheels = [call(setuptools, project, tmp_path / f"out {number}") for number in range(2)]
+    assert wheels[0].read_bytes() == wheels[1].read_bytes()
     assert wheels[0].name == "tiny-1-py3-none-any.whl"
     assert images_of(wheels[0], tmp_path / "site") == IMAGE
     names = sorted(path.name for path in (tmp_path / "site" / "tiny" / "_cudabuild").iterdir())
     assert names == ["index.json", "sm_80.cuar"]
     (metadata,) = (tmp_path / "site").glob("*.dist-info")
     assert "Root-Is-Purelib: true" in (metadata / "WHEEL").read_text("utf-8")
-    assert (metadata / "RECORD").read_text("utf-8").count("tiny/_cudabuild/sm_80.cuar,sha256=") == 1
-    assert wheels[0].read_bytes() == wheels[1].read_bytes()
-
-
-def test_in_place_archives_are_replaced_and_stay_out_of_sdists(
-    backend: str, tmp_path: Path, setuptools: Setuptools
-) -> None:
-    project = make_project(tmp_path / "project", backend)
-    setuptools.python("-m", "cudabuild", "build", "--archs", "90", cwd=project)
-    assert (project / "src" / "tiny" / "_cudabuild" / "sm_90.cuar").exists()
-    wheel = call(setuptools, project, tmp_path / "out")
-    assert images_of(wheel, tmp_path / "site") == IMAGE
-    with zipfile.ZipFile(wheel) as archive:
-        inside = sorted(name for name in archive.namelist() if "_cudabuild" in name and not name.endswith("/"))
-    assert inside == ["tiny/_cudabuild/index.json", "tiny/_cudabuild/sm_80.cuar"]
-    sdist = call(setuptools, project, tmp_path / "sdist", "build_sdist")
-    with tarfile.open(sdist) as tar:
+    record = (metadata / "RECORD").read_text("utf-8")
+    assert record.count("tiny/_cudabuild/sm_80.cuar,sha256=") == 1
+    assert "sm_90" not in record
+    with tarfile.open(call(setuptools, project, tmp_path / "sdist", "build_sdist")) as tar:
         names = tar.getnames()
     assert "tiny-1/src/tiny/kernels.py" in names
     assert not [name for name in names if "_cudabuild" in name]
@@ -292,16 +284,32 @@ def test_optional_hooks_are_the_real_back_ends(tmp_path: Path, setuptools: Setup
     assert wheel[0] == "something"
 
 
-def test_the_compiler_is_asked_for_by_wheels_alone() -> None:
+def names_of(requirements: list[str]) -> set[str]:
+    return {re.split("[;<>=~ ]", requirement)[0] for requirement in requirements}
+
+
+def test_the_compiler_is_asked_for_by_wheels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(make_project(tmp_path / "project"))
     requirements = find_compile_requirements()
-    names = {requirement.partition(";")[0].split(">")[0].strip() for requirement in requirements}
-    assert {"llvmlite", "nvidia-nvjitlink-cu12", "nvidia-nvvm"} <= names
-    assert not names & {"setuptools", "pytest"}
+    assert {"llvmlite", "nvidia-nvjitlink-cu12", "nvidia-nvvm"} <= names_of(requirements)
+    assert not names_of(requirements) & {"setuptools", "pytest", "nvidia-nvjitlink"}
     assert not [one for one in requirements if "extra" in one or "cudabuild" in one]
     assert any(one.startswith("nvidia-nvvm; sys_platform") for one in requirements)
-    assert "llvmlite" in str(cudabuild.build_meta.get_requires_for_build_wheel())
-    sdist = cudabuild.build_meta.get_requires_for_build_sdist()
-    assert "llvmlite" not in str(sdist)
-    assert sys.modules["cudabuild.build_meta"] is cudabuild.build_meta
+    assert set(requirements) <= set(cudabuild.build_meta.get_requires_for_build_wheel())
+    assert not names_of(cudabuild.build_meta.get_requires_for_build_sdist()) & names_of(requirements)
     with pytest.raises(AttributeError, match=r"module 'cudabuild\.build_meta' has no attribute 'nothing'"):
         cudabuild.build_meta.nothing  # noqa: B018
+
+
+def test_the_settings_say_which_nvjitlink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(make_project(tmp_path / "project"))
+    both = {"nvidia-nvjitlink", "nvidia-nvjitlink-cu12"}
+    for settings, expected in (
+        ({}, {"nvidia-nvjitlink-cu12"}),
+        ({"cudabuild.nvjitlink": "13"}, {"nvidia-nvjitlink"}),
+        ({"cudabuild.archs": "90 110"}, both),  # nothing before 13 knows sm_110
+    ):
+        asked = cudabuild.build_meta.get_requires_for_build_wheel(settings)
+        assert names_of(asked) & both == expected, settings
+    with pytest.raises(SystemExit, match=r"error: .*no such target"):
+        cudabuild.build_meta.get_requires_for_build_wheel({"cudabuild.archs": "81"})

