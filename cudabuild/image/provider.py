@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KNOWN_LAUNCH_ABIS", "Matcher", "find_in_archive", "format_driver"]
 
+#: Kernels of one name, made by one function, that a message looks through for what they have in common.
+_MOST_VARIANTS = 20
+
 #: The launch ABIs that this version serves.
 KNOWN_LAUNCH_ABIS = frozenset({LAUNCH_ABI})
 
@@ -94,10 +97,7 @@ class Matcher:
             if self._is_same(record):
                 return record
         if differing and not self.reason:
-            self.reason = self._explain(*differing[0])
-            others = len({record.fingerprint for record, _ in differing}) - 1
-            if others:
-                self.reason += f", and {others} more of this name {'differ' if others > 1 else 'differs'} too"
+            self.reason = self._explain(differing)
         if not records:
             self.reason = f"holds no {self.qualname}({self.signature})"
         return None
@@ -148,32 +148,38 @@ class Matcher:
     def _options_for(self, record: Record) -> Options:
         return effective_options(self._request.options, record.options, record.decorated)[0]
 
-    def _explain(self, record: Record, verdict: str) -> str:
-        """The parts of the meaning that differ, for people; ``verdict`` where there is no source to tell them from."""
+    def _explain(self, differing: Sequence[tuple[Record, str]]) -> str:
+        """What differs, for people; the verdict of the checks where there is no source to tell it from."""
+        (first, verdict), *rest = {record.fingerprint: (record, verdict) for record, verdict in differing}.values()
         try:
-            return (self._differences(record) if self._has_source else "") or verdict
+            parts = self._differences(first) if self._has_source else {}
+            others = [self._differences(record) for record, _ in rest[:_MOST_VARIANTS]] if parts else []
         except SourceError:
-            return verdict
+            parts, others = {}, []
+        if rest and len(parts) == 1 and len(rest) == len(others) and all(set(other) == set(parts) for other in others):
+            ((label, (before, now)),) = parts.items()  # variants of one kernel that differ in one captured value
+            if not label.endswith("(code)"):
+                values = sorted({before, *(other[label][0] for other in others)})
+                return f"{label} was {', '.join(values[:-1])} or {values[-1]} when built and is {now} now"
+        told = ", ".join(self._tell(label, *values) for label, values in parts.items()) or verdict
+        return told + (f", and {len(rest)} more of this name differ{'' if len(rest) > 1 else 's'} too" if rest else "")
 
-    def _differences(self, record: Record) -> str:
+    def _tell(self, label: str, before: str, now: str) -> str:
+        owner, _, name = label.rpartition("/")
+        if name == "(code)":
+            return f"the code of {owner.rpartition('/')[2] or self.qualname} differs from what was built"
+        return f"{label} was {before} when built and is {now} now"
+
+    def _differences(self, record: Record) -> dict[str, tuple[str, str]]:
+        """The parts of the meaning that differ: label -> (what it was, what it is)."""
         from cudabuild.fingerprint import compute_fingerprint
 
-        options = self._options_for(record)
         request = self._request
         before = dict(record.read_extra()[1])
-        now = dict(compute_fingerprint(request.definition, request.signature, options).parts)
-        found = []
-        for label in [*before, *(label for label in now if label not in before)]:
-            if before.get(label) == now.get(label):
-                continue
-            owner, _, name = label.rpartition("/")
-            if name == "(code)":
-                found.append(f"the code of {owner.rpartition('/')[2] or self.qualname} differs from what was built")
-            else:
-                found.append(
-                    f"{label} was {before.get(label, 'missing')} when built and is {now.get(label, 'missing')} now"
-                )
-        return ", ".join(found)
+        now = dict(compute_fingerprint(request.definition, request.signature, self._options_for(record)).parts)
+        labels = dict.fromkeys([*before, *now])
+        pairs = {label: (before.get(label, "missing"), now.get(label, "missing")) for label in labels}
+        return {label: values for label, values in pairs.items() if values[0] != values[1]}
 
     def live_fingerprint(self) -> bytes | None:
         """The fingerprint of the kernel as it is now; None where it has no source."""
