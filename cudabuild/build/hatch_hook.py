@@ -51,13 +51,15 @@ class CudabuildHook(BuildHookInterface[Any]):
             self._check(self._ship, artifact_path)
 
     def _check(self, work: Any, *arguments: Any) -> None:
-        """Does some work; the user's mistakes end the build with their message alone, and leave no unfinished wheel."""
+        """Does some work; the user's mistakes end the build with their message alone, and no unfinished wheel stays."""
         try:
             work(*arguments)
-        except CudabuildError as error:
+        except BaseException as error:  # Ctrl-C too
             for path in arguments:
                 os.unlink(path)
-            sys.exit(f"error: {error}")
+            if isinstance(error, CudabuildError):
+                sys.exit(f"error: {error}")
+            raise
 
     def _ship(self, wheel: str) -> None:
         from cudabuild.build.wheel_build import ship_in_wheel
