@@ -177,8 +177,9 @@ def test_what_was_not_recorded_is_a_miss_with_the_reason(built: Built) -> None:
     assert found[3] == ["shipped: sm_90 holds no plain(float32[::1], float)"]
 
 
-def test_what_was_not_recorded_is_compiled(built: Built) -> None:
-    (source, code), errors = built.ask("[source(module.make(6))]", CUDABUILD_JIT="auto", CUDABUILD_LOG="info")
+def test_what_was_not_recorded_is_compiled(built: Built, tmp_path: Path) -> None:
+    variables = {"CUDABUILD_JIT": "auto", "CUDABUILD_LOG": "info", "CUDABUILD_CACHE_DIR": str(tmp_path)}
+    (source, code), errors = built.ask("[source(module.make(6))]", **variables)
     assert source == "compiled cubin sm_90"
     assert code
     assert "shipped: sm_90 n was 2.5, 4 or 5 when built and is 6 now" in errors
