@@ -163,8 +163,10 @@ def adopt(report: Report, name: str, python: Path, site: Path, pack: Path, folde
 
 
 def last(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line for line in (done.stdout + done.stderr).strip().splitlines() if "CUDABUILD_ARCHIVES" not in line]
-    return lines[-1] if lines else ""
+    """What a command said in the end."""
+    lines = (done.stdout if "compiled" in done.stdout else done.stderr).strip().splitlines()
+    told = [line for line in lines if "CUDABUILD_ARCHIVES" not in line]
+    return told[-1].removeprefix("cudabuild: ") if told else ""
 
 
 def pack_sources(package: Path, target: Path) -> None:
