@@ -15,6 +15,7 @@ from cudabuild.backend.cubin import linker_major
 from cudabuild.build.project import Project
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import FoundKernel, Task
+from cudabuild.errors import TargetError
 from cudabuild.target import Target
 
 __all__ = [
@@ -112,8 +113,18 @@ def split_targets(targets: Sequence[Target], nvjitlink: str = "auto") -> list[tu
     Args:
         targets: in canonical order.
         nvjitlink: the setting: ``"12"`` or ``"13"`` for that one, ``"auto"`` for 12.9 where it will do.
+
+    Raises:
+        TargetError: the one that is set cannot make a target.
     """
     wanted = None if nvjitlink == "auto" else int(nvjitlink)
+    beyond = [target for target in targets if wanted is not None and not target.is_ptx and target.linker[0] > wanted]
+    if beyond:
+        raise TargetError(
+            f"nvJitLink {wanted} cannot make {', '.join(map(str, beyond))}\n  found:    nvjitlink = {nvjitlink}\n"
+            f"  expected: auto, or {beyond[0].linker[0]}\n"
+            "  do:       with auto, each target is made by the oldest nvJitLink that can; both can be installed"
+        )
     majors = {target: linker_major(target, wanted) for target in targets if not target.is_ptx}
     linkers: list[int | None] = [*sorted(set(majors.values()))]
     first = linkers[0] if linkers else None

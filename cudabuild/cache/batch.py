@@ -23,6 +23,9 @@ __all__ = ["Batch"]
 _MOST_IMAGES = 512
 _LONGEST = 2.0
 
+#: In a large cache publishing takes longer: at most one part in this many of the time is spent on it.
+_SHARE = 25
+
 
 class Batch:
     """Images that one thread makes; :meth:`flush` puts them into the cache and lets go of the locks."""
@@ -33,6 +36,7 @@ class Batch:
         self._locks = ExitStack()
         self._held: set[str] = set()
         self._since = 0.0
+        self._longest = _LONGEST
 
     def find(self, key: bytes, target: str) -> KernelImage | None:
         """The image with an image key, from the batch or the cache."""
@@ -58,15 +62,17 @@ class Batch:
     def add(self, *images: KernelImage) -> None:
         """Adds images, each with its image key, and publishes if it is time to."""
         self._images.update(((image.key, image.target), image) for image in images)
-        if len(self._images) >= _MOST_IMAGES or time.monotonic() - self._since >= _LONGEST:
+        if len(self._images) >= _MOST_IMAGES or time.monotonic() - self._since >= self._longest:
             self.flush()
 
     def flush(self) -> None:
         """Publishes what there is."""
         images, self._images = self._images, {}
+        start = time.monotonic()
         try:
             self.cache.publish(*images.values())
         finally:
+            self._longest = max(_LONGEST, _SHARE * (time.monotonic() - start))
             self._locks.close()
             self._held.clear()
             self._since = 0.0

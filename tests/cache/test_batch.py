@@ -49,7 +49,7 @@ def test_many_or_old_images_are_published_by_themselves(root: str, monkeypatch: 
         batch.add(image)
     assert all(Cache(root).find(image.key, "sm_90") for image in images[:3])
     batch.claim(images[3].key)
-    monkeypatch.setattr(module, "_LONGEST", 0.0)
+    batch._longest = 0.0
     batch.add(images[3])
     assert Cache(root).find(images[3].key, "sm_90") is not None
 
