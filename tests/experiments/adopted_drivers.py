@@ -21,7 +21,7 @@ from cudabuild.runtime.jit_dispatcher import JitDispatcher
 
 __all__ = ["DRIVERS", "run"]
 
-#: Launches of one kernel with arguments of the same types that are kept.
+#: Launches of one kernel with arguments of the same types and shapes that are kept.
 _KEPT = 4
 
 
@@ -102,7 +102,7 @@ class Log:
     def launch(self, dispatcher: JitDispatcher, configuration: Any, launch: Any, args: tuple[Any, ...]) -> None:
         definition = dispatcher.definition
         name = f"{definition.module}:{definition.qualname}"
-        key = (name, tuple((type(value), getattr(value, "dtype", None), getattr(value, "ndim", 0)) for value in args))
+        key = (name, *((type(value), getattr(value, "dtype", None), getattr(value, "shape", None)) for value in args))
         self._counts[key] += 1
         if self._counts[key] > _KEPT:
             launch(*args)

@@ -2,11 +2,13 @@
 """Packs what ``run_all.py`` needs on a GPU machine that reaches no package index: one file of unpacked wheels.
 
     python3 tests/gpu/bundle.py --out bundle.tar.xz [--python-version 3.12] [--with-compiler] [--with-wild]
+                                [--adopted DIR]
 
 cudabuild's and the sample's wheels are built from this checkout (the sample for all its targets); the rest is
 downloaded for the other machine's Python on Linux x86-64. ``--with-compiler`` adds llvmlite and libdevice, so that
-kernels can be compiled there too; ``--with-wild`` the Python files of the projects of ``tests/wild``. Wheels are
-unpacked before they are packed again: xz then halves them.
+kernels can be compiled there too; ``--with-wild`` the Python files of the projects of ``tests/wild``; ``--adopted``
+what ``tests/experiments/adopted_packages.py --pack DIR`` wrote. Wheels are unpacked before they are packed again: xz
+then halves them.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ def main() -> int:
     parser.add_argument("--python-version", default="3.12")
     parser.add_argument("--with-compiler", action="store_true")
     parser.add_argument("--with-wild", action="store_true", help="the projects of tests/wild too")
+    parser.add_argument("--adopted", type=Path, metavar="DIR", help="the pack of adopted_packages.py too")
     options = parser.parse_args()
     names = [*BASE, *TESTS, *(COMPILER if options.with_compiler else ())]
     with tempfile.TemporaryDirectory() as scratch:
@@ -51,6 +54,8 @@ def main() -> int:
         if options.with_wild:
             command = [sys.executable, str(CHECKOUT / "tests" / "wild" / "run.py"), "--pack", str(tree / "wild")]
             subprocess.run(command, check=True)
+        if options.adopted:
+            shutil.copytree(options.adopted, tree / "adopted")
         pack(tree, options.out)
     print(f"{options.out}: {options.out.stat().st_size / 2**20:.1f} MiB")
     return 0

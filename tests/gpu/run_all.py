@@ -166,6 +166,21 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             checkout,
             300,
         ),
+        **(
+            {
+                "adopted": (
+                    [
+                        *(machine.full, EXPERIMENTS / "adopted_packages.py", "--gpu"),
+                        *("--packed", machine.wheels / "adopted", "--out", out / "adopted.json"),
+                        *("--numba-python", sys.executable, "--numba-path", machine.numpy_path),
+                    ],
+                    checkout,
+                    120,
+                )
+            }
+            if (machine.wheels / "adopted").is_dir()
+            else {}
+        ),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
             [
