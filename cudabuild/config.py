@@ -266,7 +266,8 @@ SETTINGS: tuple[Setting, ...] = (
         "executor",
         "text",
         "",
-        "Where kernels are compiled: processes of this machine by default, or 'dask:ADDRESS' for a Dask cluster.",
+        "Where kernels are compiled: by 'processes' of this machine, which is the default; by 'threads' of one process; or "
+        "by a Dask cluster, 'dask:ADDRESS'.",
         variable="CUDABUILD_EXECUTOR",
         key="executor",
     ),

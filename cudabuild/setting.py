@@ -70,7 +70,7 @@ class Setting:
             "size": "a number of bytes, such as 1073741824 or '1GiB'",
             "words": "a list of names, or one text with names separated by ';', ',' or spaces",
             "paths": f"folders separated by {os.pathsep!r}",
-            "path": "a folder",
+            "path": "a path",
             "signatures": "a file, a list of files, or a table 'module:kernel' = signatures",
             "kernels": 'tables of the form [tool.cudabuild.kernel."module:kernel"]',
         }.get(self.kind, "a text")

@@ -27,10 +27,10 @@ from cudabuild.importer.listing import find_shipped
 from cudabuild.importer.loads import Load, find_loads
 from cudabuild.target import format_cc
 
-__all__ = ["add_arguments", "format_facts", "gather_facts", "run"]
+__all__ = ["PACKAGES", "add_arguments", "format_facts", "gather_facts", "run"]
 
 #: Distribution -> what it is for.
-_PACKAGES = {
+PACKAGES = {
     "cudabuild": "",
     "numpy": "arrays",
     "cuda-bindings": "launches on GPUs",
@@ -100,7 +100,7 @@ def gather_facts(packages: Sequence[str] = (), ccs: Sequence[str] = (), driver: 
             "platform": platform.platform(),
         },
         "packages": [
-            {"name": name, "version": _find_version(name), "purpose": purpose} for name, purpose in _PACKAGES.items()
+            {"name": name, "version": _find_version(name), "purpose": purpose} for name, purpose in PACKAGES.items()
         ],
         "tools": find_tools(),
         "driver": {"version": gpus["version"], "reason": gpus.get("error") or gpus["reason"]},
@@ -109,8 +109,12 @@ def gather_facts(packages: Sequence[str] = (), ccs: Sequence[str] = (), driver: 
         "environment": _describe_environment(problems),
         "settings": _describe_settings(problems),
         "kernels": [_describe_loads(package, device) for package in packages for device in asked],
-        "problems": problems,
+        "problems": _each_once(problems),
     }
+
+
+def _each_once(problems: list[str]) -> list[str]:
+    return list(dict.fromkeys(problems))
 
 
 def _find_version(name: str) -> str | None:

@@ -136,13 +136,15 @@ def _make_command() -> Any:
     from distutils.core import run_setup  # isort: skip
 
     from cudabuild.build.command import build_cuda
+    from cudabuild.build.layouts import find_declared_modules
 
     if os.path.exists("setup.py"):
         distribution: Any = run_setup("setup.py", script_args=["build_cuda"], stop_after="config")
     else:
         distribution = Distribution({"script_name": "setup.py"})
         distribution.parse_config_files()
-    distribution.set_defaults()
+    if find_declared_modules(os.getcwd()) is None:
+        distribution.set_defaults()  # setuptools looks for packages, and may find too many in other back-ends' projects
     distribution.cmdclass["build_cuda"] = build_cuda
     return distribution.get_command_obj("build_cuda")
 

@@ -212,7 +212,8 @@ def _format_record(archive: Archive, record: Record) -> str:
         ("launch ABI", str(record.launch_abi)),
         ("driver", f"for CUDA {driver} or newer"),
         ("options", _spell(record.options) or "defaults"),
-        ("uses", _spell(record.attributes)),
+        ("decorator", f"writes {', '.join(record.decorated)}" if record.decorated else ""),
+        ("uses", _spell({name: value for name, value in record.attributes.items() if name != "decorated"})),
         ("made by", _spell(toolchain)),
         ("free values", _spell({name: text for name, text in parts if not name.rpartition("/")[2].startswith("(")})),
     ]
