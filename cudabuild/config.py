@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "SETTINGS", "Setting", "changed_environment", "check_table", "environment", "find_setting", "get", "get_setting",
-    "log", "warn",
+    "SETTINGS", "Setting", "all_variables", "changed_environment", "check_table", "environment", "find_setting", "get",
+    "get_setting", "log", "swap_environment", "warn",
 ]  # fmt: skip
 
 
@@ -266,8 +266,8 @@ SETTINGS: tuple[Setting, ...] = (
         "executor",
         "text",
         "",
-        "Where kernels are compiled: by 'processes' of this machine, which is the default; by 'threads' of one process; or "
-        "by a Dask cluster, 'dask:ADDRESS'.",
+        "Where kernels are compiled: by 'processes' of this machine, which is the default; by 'threads' of one "
+        "process; or by a Dask cluster, 'dask:ADDRESS'.",
         variable="CUDABUILD_EXECUTOR",
         key="executor",
     ),
@@ -370,6 +370,27 @@ def environment(variable: str) -> str | None:
 def all_variables(prefix: str) -> dict[str, str]:
     """The variables of the environment whose names begin with ``prefix``, in order of their names."""
     return {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefix)}
+
+
+def swap_environment(make: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Callable[[], None]:
+    """Puts another mapping behind ``os.environ``, to see who reads what.
+
+    Args:
+        make: the mapping (encoded names and values, as the system has them) -> the one to put in its place.
+
+    Returns:
+        What puts the first one back, with all that was set meanwhile.
+    """
+    holder: Any = os.environ
+    data = holder._data
+    other = holder._data = make(data)
+
+    def give_back() -> None:
+        data.clear()
+        data.update(dict.items(other))
+        holder._data = data
+
+    return give_back
 
 
 def changed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:

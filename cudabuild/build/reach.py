@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cudabuild import config
 from cudabuild.build.project import Project
 
 __all__ = ["Reached", "Recorder", "look_at"]
@@ -90,16 +91,7 @@ class Recorder:
         if not _hooked:  # a hook stays for good; ours does nothing where no recorder is open
             sys.addaudithook(_audit)
             _hooked = True
-        environment: Any = os.environ
-        data = environment._data
-        recording = environment._data = _RecordingDict(data, self, environment)
-
-        def give_back() -> None:
-            data.clear()
-            data.update(dict.items(recording))  # what a slice has set stays set
-            environment._data = data
-
-        self._undo.append(give_back)
+        self._undo.append(config.swap_environment(lambda data: _RecordingDict(data, self)))
         for name in ("stat", "lstat", "access"):  # no audit event tells of these
             self._wrap(name)
         _active = self
@@ -151,15 +143,13 @@ class Recorder:
 class _RecordingDict(dict[Any, Any]):
     """The encoded variables behind ``os.environ``."""
 
-    def __init__(self, data: Any, recorder: Recorder, environment: Any) -> None:
+    def __init__(self, data: Any, recorder: Recorder) -> None:
         super().__init__(data)
         self._recorder = recorder
-        self._decode = environment.decodekey
 
     def _note(self, key: Any) -> None:
         value = super().get(key)
-        decode = self._decode
-        self._recorder.add_variable(decode(key), None if value is None else decode(value))
+        self._recorder.add_variable(os.fsdecode(key), None if value is None else os.fsdecode(value))
 
     def __getitem__(self, key: Any) -> Any:
         self._note(key)
