@@ -98,10 +98,14 @@ class build_cuda(Command):
     # What is where
 
     def find_project(self) -> Project:
-        """The modules that ``build_py`` finds."""
+        """The modules that ``build_py`` finds; of a project with another back-end, those that its tables name."""
+        from cudabuild.build.layouts import find_declared_modules
         from cudabuild.build.project import ModuleFile, Project
 
         root = os.getcwd()
+        files = find_declared_modules(root)
+        if files is not None:
+            return Project(root, files)
         files = {}
         build_py = self.get_finalized_command("build_py")
         for package, module, path in build_py.find_all_modules():
