@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where projects of other build back-ends than setuptools keep their modules, by the back-end's table in pyproject.toml.
+"""Where projects of other build back-ends than setuptools keep their modules, by the back-end's own table.
 
-For builds in place and for commands that look at sources. A wheel needs none of this: it says itself what it holds. Read
-is what is commonly written; where nothing is, or a back-end has no table to read, setuptools' own search decides.
+For builds in place and for commands that look at sources. A wheel needs none of this: it says itself what it holds.
+Read is what is commonly written; where nothing is, or a back-end has no table to read, setuptools' own search decides.
 """
 
 from __future__ import annotations
