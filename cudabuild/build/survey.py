@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a build would make of a project, without compiling: its kernels, their overloads and what each one means now.
 
-Needs no compiler: fingerprints are made of source text and values. The slice runs in a process of its own, as it does for
-a build.
+Needs no compiler: fingerprints are made of source text and values. The slice runs in a process of its own, as it does
+for a build.
 """
 
 from __future__ import annotations
