@@ -64,13 +64,15 @@ def build_wheel(wheel_directory: str, config_settings: _Settings = None, metadat
 
 
 def build_sdist(sdist_directory: str, config_settings: _Settings = None) -> str:
-    """Lets the real back-end build a source distribution, and takes out archives that an in-place build has left."""
+    """Lets the real back-end build a source distribution; takes out archives that an in-place build has left, and adds
+    the signature files that the build needs, where the back-end did not take them."""
 
     def build(folder: str, backend: Any, settings: dict[str, Any] | None, shipped: list[bool]) -> str:
         from cudabuild.build.sdist_file import remove_artefacts
+        from cudabuild.build.sources import read_signature_files
 
         name: str = backend.build_sdist(folder, settings)
-        remove_artefacts(os.path.join(folder, name))
+        remove_artefacts(os.path.join(folder, name), read_signature_files(os.getcwd()))
         return name
 
     return _make(sdist_directory, config_settings, build)

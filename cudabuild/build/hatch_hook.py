@@ -45,8 +45,9 @@ class CudabuildHook(BuildHookInterface[Any]):
         """After the build: ``artifact_path`` is the finished file."""
         if self.target_name == "sdist":
             from cudabuild.build.sdist_file import remove_artefacts
+            from cudabuild.build.sources import read_signature_files
 
-            remove_artefacts(artifact_path)
+            remove_artefacts(artifact_path, read_signature_files(self.root))
         elif self.target_name == "wheel" and version != "editable":
             self._check(self._ship, artifact_path)
 

@@ -108,18 +108,24 @@ def _derive_build_ext(base: Any) -> Any:
 def _derive_egg_info(base: Any) -> Any:
     class EggInfo(base):
         def find_sources(self) -> None:
-            """Keeps archives of an in-place build out of the list of sources, and so out of the sdist."""
+            """Keeps archives of an in-place build out of the list of sources, and so out of the sdist; signature files,
+            which the build reads, are put in."""
             from cudabuild.build.plan import is_artefact
+            from cudabuild.build.sources import find_signature_files
 
             super().find_sources()
+            known = {path.replace(os.sep, "/") for path in self.filelist.files}
+            missing = [path for path in find_signature_files(os.getcwd()) if path not in known]
             dropped = {path for path in self.filelist.files if is_artefact(path)}
-            if not dropped:
+            if not dropped and not missing:
                 return
             self.filelist.files = [path for path in self.filelist.files if path not in dropped]
+            self.filelist.files += [path.replace("/", os.sep) for path in missing]
             manifest = os.path.join(self.egg_info, "SOURCES.txt")
             with open(manifest, encoding="utf-8") as stream:
                 lines = stream.readlines()
             with open(manifest, "w", encoding="utf-8", newline="\n") as stream:
                 stream.writelines(line for line in lines if not is_artefact(line.rstrip("\n")))
+                stream.writelines(f"{path}\n" for path in missing)
 
     return EggInfo
