@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     Watch = Callable[[str, float], None]
 
-__all__ = ["STAGES", "Compilation", "Stage", "compile_image", "compile_images", "dump", "lower_ir", "toolchain"]
+__all__ = ["STAGES", "Compilation", "Request", "Stage", "compile_image", "compile_images", "dump", "lower_ir", "toolchain"]
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,9 @@ class Compilation:
             try:
                 for request in requests:
                     if request.target is not None and not request.target.is_ptx:
-                        text, symbol = self.get("ptx", request), self.symbol(request.index_width)
-                        job = pool.submit(cubin.link_cubin, text, request.target, self.options, symbol)
+                        self.get("ptx", request)  # and all before it: a thread finds them made
+                        self.symbol(request.index_width)
+                        job = pool.submit(_make_cubin, self, request)
                         linking.append((self._key(_BY_NAME["cubin"], request), job))
                 for key, job in linking:
                     self._results[key] = job.result()
@@ -197,7 +198,8 @@ def _make_ptx(work: Compilation, request: Request) -> str:
 def _make_cubin(work: Compilation, request: Request) -> cubin.CubinResult:
     assert request.target is not None
     symbol = work.symbol(request.index_width)
-    return cubin.link_cubin(work.get("ptx", request), request.target, work.options, symbol)
+    links = work.get("ir", request).links
+    return cubin.link_cubin(work.get("ptx", request), request.target, work.options, symbol, links)
 
 
 def _make_sass(work: Compilation, request: Request) -> str:
@@ -256,7 +258,10 @@ def _launch_attributes(work: Compilation, request: Request) -> dict[str, Any]:
 
 
 #: What of this package has a say in the code that it makes.
-_SOURCES = ("backend", "compiler.py", "definition.py", "faults.py", "frontend", "ir", "lang", "source.py", "types")
+_SOURCES = (
+    "backend", "compiler.py", "definition.py", "faults.py", "frontend", "ir", "lang", "linking.py", "source.py",
+    "types",
+)  # fmt: skip
 
 
 @cache
@@ -321,7 +326,8 @@ def compile_image(
         CompilationError: the kernel is wrong; with every mistake found.
         ToolError: a tool is missing or failed.
     """
-    return compile_images(definition, signature, [target], [index_width], options)[0]
+    image: KernelImage = Compilation(definition, signature, options).get("image", Request(target, index_width))
+    return image
 
 
 def compile_images(
@@ -336,6 +342,8 @@ def compile_images(
 ) -> list[KernelImage]:
     """One overload for many targets and index widths, targets first; work that they share is done once.
 
+    There is no PTX of a kernel that is linked with foreign code: cubins alone hold all of it.
+
     Args:
         definition: the kernel.
         signature: the overload's argument types.
@@ -347,6 +355,8 @@ def compile_images(
     """
     work = Compilation(definition, signature, options, watch)
     requests = [Request(target, width) for target in targets for width in index_widths]
+    if work.get("ir", Request()).links:  # PTX calls what only a linker knows
+        requests = [request for request in requests if request.target is None or not request.target.is_ptx]
     if threads > 1:
         work.link_beside(requests, threads)
     return [work.get("image", request) for request in requests]

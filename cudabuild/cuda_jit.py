@@ -11,10 +11,11 @@ from __future__ import annotations
 import warnings
 from types import FunctionType
 
-from cudabuild.cuda.errors import NumbaInvalidConfigWarning, UnsupportedError
+from cudabuild.cuda.errors import NumbaInvalidConfigWarning
 from cudabuild.decorators import SERVICES, check_option, register_text
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import SettingError, nearest_name
+from cudabuild.linking import link_to, links_of
 from cudabuild.runtime.jit_dispatcher import JitDispatcher
 from cudabuild.types import Type, parse_signatures
 from cudabuild.types.type import FunctionSignature, Prototype
@@ -55,7 +56,8 @@ def jit(func_or_sig: Any = None, device: bool = False, *, source: str | None = N
         device: makes a function for kernels to call; a kernel may be called by kernels, too.
         source: the text that ``exec`` made the function of, the whole of it, where Python cannot find it.
         options: ``debug``, ``opt`` (bool or 0 … 3), ``lineinfo``, ``fastmath`` (bool or a set of flags),
-            ``max_registers``, ``launch_bounds``, ``shared_memory_carveout``, ``extensions``, ``fma``, ``literals``;
+            ``max_registers``, ``launch_bounds``, ``shared_memory_carveout``, ``extensions``, ``fma``, ``literals``,
+            ``link`` (foreign code, see ``declare_device``);
             ``cache``, ``inline``, ``forceinline``, ``lto``, ``nopython`` are taken and change nothing.
 
     Returns:
@@ -96,6 +98,7 @@ def jit(func_or_sig: Any = None, device: bool = False, *, source: str | None = N
 def _make(
     function: FunctionType, spec: Any, device: bool, options: Options, carveout: int | None, given: dict[str, Any]
 ) -> JitDispatcher:
+    link_to(function, links_of(given.get("link")))
     definition = KernelDefinition(
         function, spec, None, options, is_device=device, may_be_called=True, carveout=carveout
     )
@@ -143,8 +146,7 @@ def options_of(given: dict[str, Any]) -> tuple[Options, int | None]:
             )
     if given.get("boundscheck"):
         raise NotImplementedError("bounds checking is not supported for CUDA: debug=True checks indices")
-    if given.get("link"):
-        raise UnsupportedError("link=: files of foreign code are not linked into kernels")
+    links_of(given.get("link"))
     values: dict[str, Any] = {"literals": "numba"}
     for name in ("lineinfo", "fma", "max_registers", "launch_bounds", "literals"):
         if given.get(name) is not None:

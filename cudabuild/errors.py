@@ -29,6 +29,7 @@ __all__ = [
     "KernelResultError",
     "KernelValueError",
     "LaunchError",
+    "LinkedCodeError",
     "Location",
     "NoImageError",
     "NotAKernelError",
@@ -201,6 +202,10 @@ class TargetError(CudabuildError, ValueError):
 
 class ToolError(CudabuildError):
     """A tool that is missing or failed: names the package and the command that installs it, or the tool's own log."""
+
+
+class LinkedCodeError(ToolError):
+    """Code that is to be linked into a kernel, and cannot be read or linked; says which and why."""
 
 
 class SettingError(CudabuildError, ValueError):

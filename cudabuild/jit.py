@@ -134,14 +134,14 @@ def _compile(
     driver_tools: dict[str, str] | None,
 ) -> KernelImage:
     """Compiles; with ``driver_tools``, to PTX, which the driver then links."""
-    from cudabuild.compiler import compile_image
+    from cudabuild.compiler import Compilation, Request
 
     made_for = target if driver_tools is None else TARGETS[f"compute_{target.cc[0]}{target.cc[1]}"]
-    image = compile_image(
-        request.definition, request.signature, target=made_for, index_width=request.index_width, options=options
-    )
+    work = Compilation(request.definition, request.signature, options)
+    image: KernelImage = work.get("image", Request(made_for, request.index_width))
     if driver_tools is None:
         return image
+    from cudabuild.backend.cubin import prepare_links
     from cudabuild.runtime.driver import open_driver
 
     driver = open_driver()
@@ -155,7 +155,7 @@ def _compile(
         target=target.name,
         index_width=image.index_width,
         symbol=image.symbol,
-        data=driver.link_ptx(bytes(image.data), image.symbol),
+        data=driver.link_ptx(bytes(image.data), image.symbol, prepare_links(work.get("ir", Request()).links, target)),
         attributes={"minimum_driver": driver.version() // 1000 * 1000},
         toolchain=driver_tools,
     )

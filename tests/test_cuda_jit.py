@@ -12,7 +12,7 @@ import pytest
 
 from cudabuild import cuda
 from cudabuild.cuda import float32, float64, int32, int64, void
-from cudabuild.cuda.errors import NumbaInvalidConfigWarning, NumbaPerformanceWarning, TypingError, UnsupportedError
+from cudabuild.cuda.errors import NumbaInvalidConfigWarning, NumbaPerformanceWarning, TypingError
 from cudabuild.cuda_jit import options_of
 from cudabuild.early import suspended
 from cudabuild.errors import SettingError
@@ -200,7 +200,7 @@ def test_shared_memory_carveout(value: Any, percent: int) -> None:
         ({"max_registers": 3}, SettingError, "bad value of the kernel option max_registers"),
         ({"boundscheck": True}, NotImplementedError, "bounds checking is not supported for CUDA"),
         ({"argtypes": ()}, SettingError, "cuda.jit no longer takes argtypes="),
-        ({"link": ["f.cu"]}, UnsupportedError, "link=: files of foreign code are not linked"),
+        ({"link": ["f.txt"]}, SettingError, "link= of a file of unknown kind"),
         (
             {"shared_memory_carveout": 101},
             ValueError,

@@ -20,16 +20,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cudabuild.backend import libdevice, llvm
-from cudabuild.errors import ToolError
+from cudabuild.backend import libdevice, llvm, nvrtc
+from cudabuild.cuda import config as switches
+from cudabuild.errors import LinkedCodeError, ToolError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cudabuild.definition import Options
+    from cudabuild.linking import LinkableCode
     from cudabuild.target import Target
 
 __all__ = [
     "CubinResult", "choose_linker", "find_files", "find_linker", "find_loaded", "installed_linkers", "link_cubin",
-    "linker_major", "toolchain",
+    "linker_major", "prepare_links", "toolchain",
 ]  # fmt: skip
 
 #: Where NVIDIA's packages put the library, below the ``nvidia`` folder of a site-packages.
@@ -51,6 +55,11 @@ _USAGE = {
 }
 #: nvJitLink itself knows only two levels; the assembler inside knows four.
 _LEVELS = {0: ("-O0",), 1: ("-Xptxas=-O1",), 2: ("-Xptxas=-O2",), 3: ("-O3",)}
+
+#: nvJitLink's names of what it takes.
+_INPUTS = {
+    "ptx": "PTX", "cubin": "CUBIN", "fatbin": "FATBIN", "object": "OBJECT", "archive": "LIBRARY", "ltoir": "LTOIR",
+}  # fmt: skip
 
 _lock = threading.Lock()
 
@@ -127,6 +136,11 @@ def find_linker(target: Target) -> tuple[int, int]:
         ToolError: it is missing, or the one this process has loaded is too old for ``target``; says what to install.
     """
     version = _load(linker_major(target))
+    if _chosen is not None and version[0] != _chosen:
+        raise ToolError(
+            f"nvjitlink = {_chosen} asks for nvJitLink {_chosen}; found {_dotted(version)}: "
+            f"pip install {_REQUIREMENTS[_chosen]}"
+        )
     if version < target.linker:
         wanted = target.linker[0]
         if wanted in _installed() and version[0] != wanted:
@@ -141,14 +155,17 @@ def find_linker(target: Target) -> tuple[int, int]:
     return version
 
 
-def link_cubin(ptx: str, target: Target, options: Options, name: str = "kernel") -> CubinResult:
-    """Assembles ``ptx`` for ``target``.
+def link_cubin(
+    ptx: str, target: Target, options: Options, name: str = "kernel", links: Sequence[LinkableCode] = ()
+) -> CubinResult:
+    """Assembles ``ptx`` for ``target``, and links it with foreign code.
 
     Args:
         ptx: of ``target``, or of a target that it covers.
         target: a cubin target.
         options: ``opt``, ``lineinfo`` and ``max_registers`` count here.
         name: names the input in messages.
+        links: foreign code.
 
     Raises:
         ToolError: nvJitLink is missing, or refuses; with its log.
@@ -156,11 +173,15 @@ def link_cubin(ptx: str, target: Target, options: Options, name: str = "kernel")
     version = find_linker(target)
     from cuda.bindings import nvjitlink
 
+    foreign = prepare_links(links, target)
+
     flags = [f"-arch={target.processor}", "-verbose", *_LEVELS[options["opt"]]]
     if options["lineinfo"]:
         flags.append("-lineinfo")
     if options["max_registers"] is not None:
         flags.append(f"-maxrregcount={options['max_registers']}")
+    if any(kind == "ltoir" for kind, _, _ in foreign):
+        flags.append("-lto")
     text = ptx.encode()
     try:
         handle = nvjitlink.create(len(flags), flags)
@@ -168,18 +189,38 @@ def link_cubin(ptx: str, target: Target, options: Options, name: str = "kernel")
         raise ToolError(f"nvJitLink {_dotted(version)} refuses {' '.join(flags)}: {error}") from error
     try:
         nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), name)
+        for kind, data, label in foreign:
+            nvjitlink.add_data(handle, getattr(nvjitlink.InputType, _INPUTS[kind]), data, len(data), label)
         nvjitlink.complete(handle)
-        data = bytearray(nvjitlink.get_linked_cubin_size(handle))
-        nvjitlink.get_linked_cubin(handle, data)
+        linked = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, linked)
         log = _read(nvjitlink.get_info_log_size, nvjitlink.get_info_log, handle)
     except nvjitlink.nvJitLinkError as error:
         log = _read(nvjitlink.get_error_log_size, nvjitlink.get_error_log, handle)
-        raise ToolError(
-            f"nvJitLink {_dotted(version)} cannot assemble {name} for {target.name}: {log or error}"
+        what = f"assemble {name}" if not foreign else f"link {name} with {', '.join(label for _, _, label in foreign)}"
+        raise (LinkedCodeError if foreign else ToolError)(
+            f"nvJitLink {_dotted(version)} cannot {what} for {target.name}: {log or error}"
         ) from error
     finally:
         nvjitlink.destroy(handle)
-    return CubinResult(bytes(data), log, _read_usage(log), version)
+    return CubinResult(bytes(linked), log, _read_usage(log, name), version)
+
+
+def prepare_links(links: Sequence[LinkableCode], target: Target) -> list[tuple[str, bytes, str]]:
+    """Foreign code as a linker takes it: its kind, its bytes, its name. CUDA C++ is compiled to PTX.
+
+    Raises:
+        LinkedCodeError: it cannot be read or compiled.
+    """
+    found = []
+    for link in links:
+        data = link.read()
+        if link.kind == "cu":
+            paths = switches.CUDA_NVRTC_EXTRA_SEARCH_PATHS
+            folders = [path for path in paths.split(os.pathsep) if path]
+            data = nvrtc.compile_source(data, link.name, target, linker_major(target), folders)
+        found.append(("ptx" if link.kind == "cu" else link.kind, data, link.name))
+    return found
 
 
 def toolchain(target: Target) -> dict[str, str]:
@@ -202,8 +243,10 @@ def _read(size_of: Any, read: Any, handle: int) -> str:
     return buffer.rstrip(b"\0").decode(errors="replace").strip()
 
 
-def _read_usage(log: str) -> dict[str, int]:
-    """Resources by name; what the log does not mention is 0."""
+def _read_usage(log: str, name: str) -> dict[str, int]:
+    """Resources by name of the kernel ``name``; what the log does not mention is 0."""
+    start = log.find(f"'{name}'")  # behind what foreign functions use
+    log = log[max(start, 0) :]
     found = {label: pattern.search(log) for label, pattern in _USAGE.items()}
     return {label: int(match[1]) if match else 0 for label, match in found.items()}
 

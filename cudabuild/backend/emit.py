@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cudabuild.backend import arithmetic, faults, libdevice_calls, memory, printing, views
+from cudabuild.backend import arithmetic, faults, foreign_calls, libdevice_calls, memory, printing, views
 from cudabuild.backend.contraction import find_fused
 from cudabuild.backend.debug_info import DebugInfo
 from cudabuild.backend.edges import Edges
@@ -586,4 +586,5 @@ _ROWS: dict[str, Row] = {
     "branch": _branch,
     "return": lambda e, instr: e.emit_return(instr),
     "call": lambda e, instr: e.emit_call(instr),
+    **foreign_calls.ROWS,
 }

@@ -64,6 +64,7 @@ def _lower(definition: KernelDefinition, signature: Signature) -> Function:
 
     function = build_ir(definition, signature)
     _refuse_gpu_memory(function)
+    _refuse_foreign_code(function)
     inline_calls(function, _must_be_inlined)
     return run_passes(function, target_kind="host")
 
@@ -84,6 +85,27 @@ def _refuse_gpu_memory(function: Function) -> None:
                         found=f"an array of {instr.type} at an address of a GPU",
                         expected="an array in host memory",
                         do="make the array with cuda.to_device, which takes the memory of the device in use",
+                    )
+                )
+    if found:
+        raise CompilationError(found)
+
+
+def _refuse_foreign_code(function: Function) -> None:
+    found = []
+    for one in (function, *function.callees):
+        for instr in one.instructions():
+            if instr.op == "foreign" and instr.location is not None:
+                where = instr.location
+                found.append(
+                    Diagnostic(
+                        "a function of linked device code, on the CPU device",
+                        where,
+                        linecache.getline(where.file, where.line).rstrip(),
+                        kernel=one.name,
+                        found=f"a call of {instr.attrs['symbol']}, which is compiled for GPUs",
+                        expected="functions written in Python, or a GPU",
+                        do="launch it on a GPU, or write the function in Python for the CPU device",
                     )
                 )
     if found:

@@ -12,7 +12,7 @@ from cudabuild.lang.cache import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb,
 from cudabuild.lang.cooperative import cg
 from cudabuild.lang.literal import literal_unroll, literally
 from cudabuild.lang.memory import const, local, shared, threadfence, threadfence_block, threadfence_system
-from cudabuild.lang.pointer import carray, farray
+from cudabuild.lang.pointer import carray, farray, from_buffer
 from cudabuild.lang.thread import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
 from cudabuild.lang.timing import clock, globaltimer, nanosleep
 from cudabuild.lang.warp import (
@@ -96,6 +96,15 @@ if TYPE_CHECKING:
     from cudabuild.host_api import vectorize as vectorize
     from cudabuild.lang.half import fp16 as fp16
     from cudabuild.lang.libdevice import libdevice as libdevice
+    from cudabuild.linking import LTOIR as LTOIR
+    from cudabuild.linking import Archive as Archive
+    from cudabuild.linking import Cubin as Cubin
+    from cudabuild.linking import CUSource as CUSource
+    from cudabuild.linking import Fatbin as Fatbin
+    from cudabuild.linking import LinkableCode as LinkableCode
+    from cudabuild.linking import Object as Object
+    from cudabuild.linking import PTXSource as PTXSource
+    from cudabuild.linking import declare_device as declare_device
     from cudabuild.runtime.hints import In as In
     from cudabuild.runtime.hints import InOut as InOut
     from cudabuild.runtime.hints import Out as Out
@@ -119,6 +128,7 @@ __all__ = [
     "farray",
     "ffs",
     "fma",
+    "from_buffer",
     "globaltimer",
     "grid",
     "gridDim",
@@ -163,6 +173,9 @@ __all__ = [
 #: What answers on the host, by the module that it comes from.
 _HOMES = {
     "cudabuild.cuda_jit": ("jit",),
+    "cudabuild.linking": (
+        "Archive", "CUSource", "Cubin", "Fatbin", "LTOIR", "LinkableCode", "Object", "PTXSource", "declare_device",
+    ),
     "cudabuild.runtime.hints": ("In", "InOut", "Out"),
     "cudabuild.cuda_compile": (
         "compile", "compile_all", "compile_for_current_device", "compile_ptx", "compile_ptx_for_current_device",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from cudabuild.definition import Options
 from cudabuild.digest import digest
 from cudabuild.fingerprint.values import MISSING, describe_value, function_identity, module_name, place_of, resolve_name
+from cudabuild.linking import describe_links, same_but_missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +21,22 @@ if TYPE_CHECKING:
 
     from cudabuild.definition import KernelDefinition
 
-__all__ = ["DEFAULTS", "LINE", "Check", "check_live", "default_values", "effective_options", "read_source_digest"]
+__all__ = [
+    "DEFAULTS",
+    "LINE",
+    "LINKED",
+    "Check",
+    "check_live",
+    "default_values",
+    "effective_options",
+    "read_source_digest",
+]
 
 #: The name under which a function's parameter defaults are kept; no Python name is spelled like it.
 DEFAULTS = "(defaults)"
+
+#: The name under which the code that a decorator links to a function is kept.
+LINKED = "(linked)"
 
 #: The name under which the kernel's first line is kept: the branches of an ``if`` may define kernels of one name,
 #: with the same free values. The lines of other functions are in the texts of the names that lead to them.
@@ -100,9 +113,12 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
                 if line != text:
                     return f"{owner.__qualname__} was defined on line {text} when built and is on line {line} now"
                 continue
-            found = default_values(owner) if name == DEFAULTS else _find(owner, name)
-            live = describe_value(found, meet)
-            if live != text:
+            if name == LINKED:
+                live = describe_links(owner)
+            else:
+                found = default_values(owner) if name == DEFAULTS else _find(owner, name)
+                live = describe_value(found, meet)
+            if live != text and not (by_name and same_but_missing(text, live)):
                 label = f"{check.label}/{name}" if check.label else name
                 return f"{label} was {text} when built and is {live} now"
     return ""

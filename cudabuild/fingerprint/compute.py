@@ -12,7 +12,7 @@ from types import FunctionType
 from cudabuild.definition import OPTIONS, KernelDefinition, Options
 from cudabuild.errors import SourceError
 from cudabuild.fingerprint.canonical import canonical_form
-from cudabuild.fingerprint.checks import DEFAULTS, LINE, Check, default_values, read_source_digest
+from cudabuild.fingerprint.checks import DEFAULTS, LINE, LINKED, Check, default_values, read_source_digest
 from cudabuild.fingerprint.key import Fingerprint
 from cudabuild.fingerprint.values import (
     describe_value,
@@ -23,6 +23,7 @@ from cudabuild.fingerprint.values import (
     place_of,
     resolve_name,
 )
+from cudabuild.linking import describe_links
 from cudabuild.source import get_source
 from cudabuild.types.signature import Signature, format_signature
 
@@ -99,6 +100,10 @@ class _Walk:
             values[LINE] = place_of(function)
         if function.__defaults__ or function.__kwdefaults__:
             self._record(prefix, DEFAULTS, default_values(function), values)
+        linked = describe_links(function)
+        if linked:
+            self.parts.append((f"{prefix}{LINKED}", linked))
+            values[LINKED] = linked
         for chain in form.free_names:
             value, used = resolve_name(function, chain)
             name = ".".join(chain[:used])

@@ -14,6 +14,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from cudabuild.definition import OPTIONS, KernelDefinition
 from cudabuild.digest import digest
 from cudabuild.lang.name import Dim3, KernelName, Namespace
+from cudabuild.lang.pointer import from_buffer
 from cudabuild.types.type import FunctionSignature, Type
 
 TYPE_CHECKING = False
@@ -105,7 +106,7 @@ _STOPS = (FunctionType, BuiltinFunctionType, Type, KernelName, Dim3, tuple, list
 def is_passage(value: Any) -> bool:
     """Whether an attribute of ``value`` is a name to follow, rather than an operation on a value."""
     kind = type(value)
-    if kind in _SIMPLE or isinstance(value, _STOPS) or is_partial(value):
+    if kind in _SIMPLE or isinstance(value, _STOPS) or is_partial(value) or kind.__module__ == "cudabuild.linking":
         return False
     if isinstance(value, (ModuleType, type, Namespace)):
         return True
@@ -122,6 +123,8 @@ def is_partial(value: Any) -> bool:
 
 def find_member(value: Any, name: str) -> Any:
     """What ``value.name`` holds, or ``MISSING``; no property of a plain object is run."""
+    if name == "from_buffer" and _root_package(type(value).__module__) == "cffi":
+        return from_buffer
     if isinstance(value, (ModuleType, type)):
         try:
             return getattr(value, name)
@@ -268,7 +271,7 @@ def describe_value(value: Any, function_text: FunctionText = function_identity) 
         function_text: what to write for the functions that it is or holds, called in a fixed order.
     """
     text = _describe(value, function_text, 0)
-    if len(text) <= _LONGEST_TEXT:
+    if len(text) <= _LONGEST_TEXT or text.startswith("linked "):
         return text
     kind = "device array" if _IN_PROCESS in text else type(value).__name__
     return f"{kind} {digest(text.encode()).hex()}"
@@ -294,6 +297,9 @@ def _describe(value: Any, function_text: FunctionText, depth: int) -> str:
     memory = find_device_memory(value)
     if memory is not None:
         return repr(memory)
+    declared = sys.modules.get("cudabuild.linking")
+    if declared is not None and isinstance(value, declared.DeclaredFunction):
+        return declared.describe_declared(value)  # type: ignore[no-any-return]
     found = find_function(value)
     if found is not None:
         return function_text(*found)

@@ -47,6 +47,13 @@ _TABLE = (
     OpSpec("tuple", -1, _PURE, (), "a tuple of the operands"),
     OpSpec("item", 1, _PURE, ("index",), "element ``index`` of a tuple"),
     OpSpec("call", -1, Effect.WRITE, ("callee",), "calls the device function ``callee`` (a Function)"),
+    OpSpec(
+        "foreign",
+        -1,
+        Effect.WRITE,
+        ("abi", "symbol"),
+        "calls a function of linked code; ``abi`` is c, or numba: a pointer to the result first, and a status returned",
+    ),
     # arithmetic: operands and result of one scalar type
     *(OpSpec(n, 2, _PURE, (), f"integer or float {n}") for n in ("add", "sub", "mul", "min", "max")),
     OpSpec("div", 2, _PURE, (), "float division, IEEE"),

@@ -30,6 +30,7 @@ from cudabuild.types import (
     bool_,
     int32,
     int64,
+    none,
     uint32,
 )
 

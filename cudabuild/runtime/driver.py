@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import sys
 
-from cudabuild.errors import DriverError
+from cudabuild.errors import DriverError, LinkedCodeError
 from cudabuild.image.image import DeviceInfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 __all__ = ["LOST_BINDING", "Driver", "find_driver", "open_driver", "use_driver"]
@@ -38,7 +38,8 @@ _EVENT_DISABLE_TIMING = 2
 _ATTRIBUTE_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _ATTRIBUTE_CARVEOUT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
 _CC_MAJOR, _CC_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
-_INPUT_PTX = 1  # CU_JIT_INPUT_PTX
+#: CUjitInputType, by the kinds of `cudabuild.linking`.
+_INPUTS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "archive": 4}
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 _FORKED = (
@@ -199,14 +200,29 @@ class Driver:
         self.current_device()
         return int(self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel, threads, dynamic_shared))
 
-    def link_ptx(self, ptx: bytes, name: str) -> bytes:
-        """The cubin that the driver's own linker makes of PTX for the current device."""
+    def link_ptx(self, ptx: bytes, name: str, foreign: Sequence[tuple[str, bytes, str]] = ()) -> bytes:
+        """The cubin that the driver's own linker makes of PTX for the current device.
+
+        Args:
+            ptx: the kernel.
+            name: of the kernel, for messages.
+            foreign: other code to link with it: kind, bytes, name; the driver takes no LTO-IR.
+
+        Raises:
+            LinkedCodeError: there is LTO-IR among it.
+        """
         self.current_device()
         state = self._call("cuLinkCreate", 0, [], [])
         try:
-            text = ptx if ptx.endswith(b"\0") else ptx + b"\0"
-            kind = self._api.CUjitInputType(_INPUT_PTX)
-            self._call("cuLinkAddData", state, kind, text, len(text), name.encode(), 0, [], [])
+            for kind, data, label in [("ptx", ptx, name), *foreign]:
+                if kind not in _INPUTS:
+                    raise LinkedCodeError(
+                        f"the driver's linker does not take {label}\n  found:    {kind}\n"
+                        f"  expected: {', '.join(_INPUTS)}\n  do:       pip install 'cudabuild[jit]', for nvJitLink"
+                    )
+                text = data + b"\0" if kind == "ptx" and not data.endswith(b"\0") else data
+                number = self._api.CUjitInputType(_INPUTS[kind])
+                self._call("cuLinkAddData", state, number, text, len(text), label.encode(), 0, [], [])
             address, size = self._call("cuLinkComplete", state)
             import ctypes
 

@@ -214,6 +214,18 @@ def pointer_kernel() -> Function:
     return k.finish()
 
 
+def foreign_kernel() -> Function:
+    """Functions of linked code, under both ABIs, with and without a result."""
+    k = Kernel("foreign")
+    kinds = [kind for kind in (bool_, *INTEGERS, float32, float64) if kind != weak_int]
+    for abi in ("c", "numba"):
+        for kind in kinds:
+            given = k.op("load", kind, k.array(kind), k.const(0))
+            k.keep(k.op("foreign", kind, given, given, symbol=f"of_{kind.name}_{abi}", abi=abi))
+        k.op("foreign", none, k.const(1, int32), symbol=f"nothing_{abi}", abi=abi)
+    return k.finish()
+
+
 def hint_kernel() -> Function:
     """Loads and stores with every cache operator."""
     k = Kernel("cache_hints")
@@ -456,7 +468,7 @@ def all_kernels() -> list[Function]:
     found += [kernel for kind in FLOATS for kernel in float_kernels(kind)]
     found.append(bits_kernel())
     found += [complex_kernel(kind) for kind in COMPLEX if kind != weak_complex]
-    found += [*libdevice_kernels(), hint_kernel(), pointer_kernel()]
+    found += [*libdevice_kernels(), hint_kernel(), pointer_kernel(), foreign_kernel()]
     found += [memory_kernel(kind) for kind in STORED]
     found += [call_kernel(kind) for kind in (*ALL_TYPES, *COMPLEX)]
     assert all(isinstance(kind, (Boolean, Float, Integer)) for kind in ALL_TYPES)

@@ -133,7 +133,8 @@ def test_resources_are_read_from_the_log() -> None:
         "ptxas info    : Used 24 registers, used 1 barriers, 128 bytes smem\n"
         "info    : used 24 registers, used 1 barriers, 0 stack, 1152 bytes smem, 559 bytes cmem[0], 0 bytes lmem\n"
     )
-    assert cubin._read_usage(log) == {
+    foreign = "ptxas info    : Function properties for f\nptxas         .     96 bytes stack frame\n"
+    assert cubin._read_usage(foreign + log, "k") == {
         "registers": 24, "shared_bytes": 128, "local_bytes": 16, "spill_store_bytes": 8, "spill_load_bytes": 12,
         "barriers": 1,
     }  # fmt: skip

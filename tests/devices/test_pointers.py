@@ -156,3 +156,16 @@ def test_numbers_that_are_no_addresses(decorate, address) -> None:
     made = decorate((Pointer(float32), float32[::1]))(first)
     with pytest.raises(ArgumentError, match="does not fit"):
         made[1, 1](address, np.zeros(1, np.float32))
+
+
+def reads_a_buffer(x, out):
+    pointer = cuda.from_buffer(x[1:])
+    out[0] = pointer[0] + 10 * pointer[1]
+    pointer[2] = 7.0
+
+
+def test_pointer_to_an_array(run) -> None:
+    x, out = np.arange(5, dtype=np.float32), np.zeros(1, np.float32)
+    run(reads_a_buffer, "float32[::1], float32[::1]", 1, 1, x, out)
+    assert out[0] == 21
+    assert list(x) == [0, 1, 2, 7, 4]

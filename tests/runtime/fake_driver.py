@@ -352,9 +352,12 @@ class FakeDriver:
         return OK, {}
 
     def cuLinkAddData(self, state: dict[str, Any], kind: int, data: bytes, size: int, *rest: Any) -> tuple[Any, ...]:
-        assert (kind, size) == (1, len(data))
-        assert data.endswith(b"\0")
-        state["cubin"] = ctypes.create_string_buffer(b"linked " + data[:-1])
+        self.calls.append("cuLinkAddData")
+        assert kind in (0, 1)
+        assert size == len(data)
+        assert data.endswith(b"\0") == (kind == 1)
+        if "cubin" not in state:
+            state["cubin"] = ctypes.create_string_buffer(b"linked " + data[:-1])
         return (OK,)
 
     def cuLinkComplete(self, state: dict[str, Any]) -> tuple[Any, ...]:

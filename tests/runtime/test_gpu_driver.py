@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fake_driver import CUresult, FakeDriver
 
-from cudabuild.errors import DriverError, LaunchError
+from cudabuild.errors import DriverError, LaunchError, LinkedCodeError
 from cudabuild.image.image import DeviceInfo
 from cudabuild.runtime import driver as door
 from cudabuild.runtime.device import DeviceChoice
@@ -105,6 +105,12 @@ class TestDriver:
         fake = FakeDriver()
         assert Driver(fake).link_ptx(b".version 7.0", "kernel") == b"linked .version 7.0"
         assert fake.calls[-1] == "cuLinkDestroy"
+        foreign = [("cubin", b"\x7fELF", "f.cubin"), ("ptx", b".version 6.5", "f.ptx")]
+        assert Driver(fake).link_ptx(b".version 7.0", "kernel", foreign).startswith(b"linked ")
+        assert fake.calls.count("cuLinkAddData") == 4  # one before
+        with pytest.raises(LinkedCodeError, match="the driver's linker does not take f.ltoir"):
+            Driver(fake).link_ptx(b".version 7.0", "kernel", [("ltoir", b"", "f.ltoir")])
+        assert fake.calls[-1] == "cuLinkDestroy"
 
     def test_constants_are_the_drivers(self) -> None:
         """The numbers written in driver.py, against the enumerations of cuda.bindings where those are installed."""
@@ -122,7 +128,9 @@ class TestDriver:
         assert attribute(door._CC_MINOR).name == "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR"
         shared = api.CUfunction_attribute(door._ATTRIBUTE_MAX_DYNAMIC_SHARED)
         assert shared.name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
-        assert api.CUjitInputType(door._INPUT_PTX).name == "CU_JIT_INPUT_PTX"
+        names = {"fatbin": "FATBINARY", "archive": "LIBRARY"}
+        for kind, number in door._INPUTS.items():
+            assert api.CUjitInputType(number).name == f"CU_JIT_INPUT_{names.get(kind, kind.upper())}"
         assert api.CUstreamCaptureMode(door._RELAXED).name == "CU_STREAM_CAPTURE_MODE_RELAXED"
         assert int(api.CUevent_flags.CU_EVENT_DISABLE_TIMING) == door._EVENT_DISABLE_TIMING
 

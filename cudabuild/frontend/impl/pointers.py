@@ -62,6 +62,20 @@ def _array(context: Context, name: str, layout: str, pointer: Operand, shape: Op
     return context.emit("array_at", kind, context.cast(address, uint64), *extents)
 
 
+@kernel_name("from_buffer")
+def from_buffer(context: Context, array: Operand) -> Operand:
+    """The address of the first element, as a pointer to elements of the array's type."""
+    if not (isinstance(array, Value) and isinstance(array.type, Array)):
+        raise Refusal(
+            "from_buffer of something that is not an array",
+            found=describe(array),
+            expected="an array",
+            do="pass the array itself",
+            operand=1,
+        )
+    return context.emit("cast", Pointer(array.type.dtype), context.emit("address", weak_int, array))
+
+
 @kernel_name("carray")
 def carray(context: Context, pointer: Operand, shape: Operand, dtype: Operand | None = None) -> Operand:
     return _array(context, "carray", "C", pointer, shape, dtype)

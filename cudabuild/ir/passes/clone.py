@@ -36,7 +36,7 @@ def clone_function(function: Function) -> Function:
     for one in [*function.callees, function]:
         params = [Param(p.type, p.location, p.name, p.index) for p in one.params]
         blocks = clone_blocks(one, dict(zip(one.params, params, strict=True)))
-        copy = Function(one.name, params, one.result, blocks, one.is_kernel, one.location)
+        copy = Function(one.name, params, one.result, blocks, one.is_kernel, one.location, one.links)
         for instr in copy.instructions():
             if instr.op == "call":
                 instr.attrs["callee"] = callees[instr.attrs["callee"]]
