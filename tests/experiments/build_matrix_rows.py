@@ -26,7 +26,7 @@ sys.path.insert(0, str(CHECKOUT))
 
 __all__ = ["MODES", "run_row", "run_unrelated"]
 
-_EDITABLE = {"src", "flat", "namespace", "flat namespace", "single module"}
+_EDITABLE = set(LAYOUTS) - {"package_dir"}
 
 
 def _any(backend: str, layout: str) -> bool:
@@ -43,8 +43,8 @@ def _strict(backend: str, layout: str) -> bool:
 
 
 def _editable(backend: str, layout: str) -> bool:
-    """maturin's programs have no editable form; renamed folders have none outside of setuptools."""
-    return "setuptools" in backend or (backend != "maturin" and layout in _EDITABLE)
+    """All but renamed folders outside of setuptools: hatchling refuses them, and nothing here reads a meson.build."""
+    return "setuptools" in backend or layout in _EDITABLE
 
 
 #: mode -> whether a back-end has it for a layout
