@@ -82,7 +82,6 @@ def run_build(
     with _find_executor(settings, executor) as chosen, _Workers(project, settings) as workers:
         found = workers.discover()
         result.kernels = found.kernels
-        result.reached = found.reached
         result.notes = found.notes
         result.unreadable = tuple(map(str, found.unreadable))
         result.errors += [kernel.error for kernel in found.kernels if kernel.error]
@@ -103,6 +102,7 @@ def run_build(
                 workers.compile(group, collect)
             else:
                 workers.compile_elsewhere(group, chosen, collect)
+        result.reached = workers.reached
     for done in sorted(results, key=lambda done: (str(done.task), done.task.targets)):
         result.images += done.images
         result.cached += done.cached
@@ -111,6 +111,8 @@ def run_build(
             result.kernels += (done.left,)
         overload = (done.task.module, done.task.qualname, done.task.signature)
         result.seconds[overload] = result.seconds.get(overload, 0.0) + done.seconds
+        if done.reached != Reached():
+            result.reached |= done.reached
     result.compiled = len(result.images) - result.cached
     return result
 
@@ -144,6 +146,7 @@ class _Workers:
         self.project = project
         self.settings = settings
         self.discovery: Discovery | None = None
+        self.reached = Reached()
         self._idle: list[Worker] = []
         self._all: list[Worker] = []
         self._lock = threading.Lock()
@@ -186,7 +189,7 @@ class _Workers:
         linker, _ = split_targets(self.settings.targets, self.settings.nvjitlink)[0]
         worker = self._start(linker)
         self._idle.append(worker)
-        self.discovery = worker.discovery
+        self.reached = worker.discovery.reached
         return worker.discovery
 
     def compile(self, group: TaskGroup, collect: Callable[[CompileResult], None]) -> None:
@@ -247,15 +250,15 @@ class _Workers:
         """As ``compile``, with an executor; what the cache has is not sent to it."""
         from cudabuild.build.remote import compile_all, look_up
 
-        assert self.discovery is not None
         worker = self._take(group.linker)
         missing: list[Task] = []
         for task in group.tasks:
-            found = look_up(worker, task)
-            if found is None:
-                missing.append(task)
-            else:
+            found, complete = look_up(worker, task)
+            if complete:
                 collect(found)
+            else:
+                missing.append(task)
+            self.reached |= found.reached
         worker.close()
         self._idle.clear()
-        compile_all(self.project, self.settings, self.discovery.reached, group.linker, missing, executor, collect)
+        compile_all(self.project, self.settings, self.reached, group.linker, missing, executor, collect)

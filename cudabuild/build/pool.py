@@ -186,6 +186,7 @@ def compile_with(worker: Worker, task: Task, renew: Callable[[], Worker]) -> tup
         total.seconds += part.seconds
         total.errors += tuple(error for error in part.errors if error not in total.errors)
         total.left = part.left or total.left
+        total.reached |= part.reached
     return worker, total
 
 

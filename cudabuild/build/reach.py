@@ -7,6 +7,8 @@ compared (the answer of another process, of the network) is named, and then noth
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -38,6 +40,14 @@ class Reached:
     variables: tuple[tuple[str, str | None], ...] = ()
     files: tuple[tuple[str, str], ...] = ()
     uncomparable: str = ""
+
+    def __or__(self, other: Reached) -> Reached:
+        """Both; the first look at a thing counts."""
+        return Reached(
+            tuple(sorted({**dict(other.variables), **dict(self.variables)}.items())),
+            tuple(sorted({**dict(other.files), **dict(self.files)}.items())),
+            self.uncomparable or other.uncomparable,
+        )
 
 
 def look_at(path: str) -> str:
@@ -71,14 +81,9 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 class Recorder:
-    """Records what this process looks at while it is open; a context manager, one at a time.
-
-    Attributes:
-        reached: what was looked at, once it is closed.
-    """
+    """Records what this process looks at while it is open: a context manager, one at a time; it may be opened again."""
 
     def __init__(self, project: Project) -> None:
-        self.reached = Reached()
         self.uncomparable = ""
         self._sources = {os.path.normcase(file.path) for file in project.files.values()}
         self._own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -102,9 +107,12 @@ class Recorder:
         _active = None
         while self._undo:
             self._undo.pop()()
-        self.reached = Reached(
-            tuple(sorted(self._variables.items())), tuple(sorted(self._files.items())), self.uncomparable
-        )
+
+    def take(self) -> Reached:
+        """What was looked at since this was asked last."""
+        reached = Reached(tuple(sorted(self._variables.items())), tuple(sorted(self._files.items())), self.uncomparable)
+        self._variables, self._files, self.uncomparable = {}, {}, ""
+        return reached
 
     def _wrap(self, name: str) -> None:
         plain = getattr(os, name)
@@ -123,8 +131,10 @@ class Recorder:
         if not isinstance(path, str | bytes | os.PathLike):  # an open descriptor: its opening was noted
             return
         text = os.path.abspath(os.fsdecode(path))
-        # Bytecode stands for a source that is looked at as well, or for one of Python's own.
-        if text in self._files or text.endswith(".pyc") or os.path.normcase(text) in self._sources:
+        if text.endswith(".pyc"):  # stands for a source, which an import does not open then
+            with contextlib.suppress(ValueError):  # it stands for itself
+                text = importlib.util.source_from_cache(text)
+        if text in self._files or os.path.normcase(text) in self._sources:
             return
         if text.startswith(self._own):  # this package: part of what made the images
             return

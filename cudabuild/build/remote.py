@@ -95,14 +95,14 @@ def open_executor(name: str) -> Iterator[concurrent.futures.Executor]:
 # This side
 
 
-def look_up(worker: Worker, task: Task) -> CompileResult | None:
-    """What this machine's cache has of a task, if it is all of it."""
+def look_up(worker: Worker, task: Task) -> tuple[CompileResult, bool]:
+    """What this machine's cache has of a task, and whether it is all of it."""
     try:
         found = worker.ask(replace(task, look_up=True))
     except WorkerEnded:
         raise ToolError(f"the process that looks into the cache ended at {task}; its last words stand above") from None
     complete = len(found.images) == len(task.targets) * len(task.index_widths)
-    return replace(found, task=task) if complete and not found.errors else None
+    return replace(found, task=task), complete and not found.errors
 
 
 def compile_all(
@@ -140,6 +140,7 @@ def compile_all(
                     results: list[CompileResult] = pickle.loads(zlib.decompress(future.result()))
                     for result in results:
                         kept.publish(*result.images)
+                        result.reached = Reached()  # places on another machine
                         collect(result)
                 elif len(batch) > 1 and not isinstance(error, concurrent.futures.BrokenExecutor | ToolError):
                     # Whoever ran it is gone: one by one, to find what it died of.

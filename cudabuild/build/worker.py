@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend.cubin import choose_linker
 from cudabuild.build.discover import Kernel, find_candidates, leave, load_kernels, open_modules
-from cudabuild.build.pool import receive, send
 from cudabuild.build.imported import Imported
+from cudabuild.build.pool import receive, send
 from cudabuild.build.project import ModuleFile, Project
 from cudabuild.build.reach import Reached, Recorder
 from cudabuild.build.recorded import Recorded, leave_overload
@@ -109,7 +109,7 @@ class Task:
 
 @dataclass
 class CompileResult:
-    """What became of a task: its images, how many of them were in the cache, and what is wrong, or left."""
+    """What became of a task: its images, how many of them were in the cache, what is wrong, or left; what decided."""
 
     task: Task
     images: list[KernelImage]
@@ -117,6 +117,7 @@ class CompileResult:
     errors: tuple[str, ...] = ()
     seconds: float = 0.0
     left: FoundKernel | None = None
+    reached: Reached = field(default_factory=Reached)
 
 
 class Session:
@@ -126,6 +127,7 @@ class Session:
         self.project = project
         self.settings = settings
         self.batch = Batch(cache)
+        self.recorder = Recorder(project)
         self._kernels: dict[tuple[str, str, str], Kernel] = {}
         self._signatures: dict[tuple[str, str, str], Signature] = {}
 
@@ -228,6 +230,7 @@ class Session:
                 (),
                 self._describe(leave_overload(self.project, kernel, task.signature, refused)),
             )
+        result.reached = self.recorder.take()
         result.seconds = time.perf_counter() - start
         return result
 
@@ -237,7 +240,8 @@ class Session:
         from cudabuild.fingerprint import compute_fingerprint, image_key
 
         options = self.settings.options_of(definition.module, definition.qualname, definition.options)
-        fingerprint = compute_fingerprint(definition, signature, options)
+        with self.recorder:  # it reads the sources of other packages' functions, and files of foreign code
+            fingerprint = compute_fingerprint(definition, signature, options)
         if fingerprint.in_process:
             raise CudabuildError(
                 f"{fingerprint.in_process} is a device array, whose address means something in one process only\n"
@@ -270,7 +274,7 @@ class Session:
                     place = (image.target, image.index_width)
                     image.key = keys[place]
                     found[place] = image
-            self.batch.add(*(found[place] for place in missing))
+            self.batch.add(*(found[place] for place in missing if place in found))  # no PTX of linked kernels
         return [found[place].stamp(fingerprint) for place in places if place in found], cached
 
     def _relative(self, diagnostic: Diagnostic) -> Diagnostic:
@@ -334,9 +338,9 @@ def main() -> None:
     session = Session(project, start.settings, Cache.open())
     # OSError: the parent is gone; EOFError: it has no more work.
     with open_modules(project, slicer, start.settings) as sandbox, contextlib.suppress(EOFError, OSError):
-        with Recorder(project) as recorder:
+        with session.recorder:
             found = session.discover(sandbox)
-        send(answers, replace(found, reached=recorder.reached))
+        send(answers, replace(found, reached=session.recorder.take()))
         try:
             while True:
                 task: Task | None = receive(requests)

@@ -200,9 +200,9 @@ import sys
 if "-c" in sys.orig_argv and "cudabuild.build.worker" in sys.orig_argv[2]:
     import os, time, cudabuild.backend.cubin as c
     link = c.link_cubin
-    def hooked(ptx, target, options, name="kernel"):
+    def hooked(ptx, target, options, name="kernel", *more):
         {action}
-        return link(ptx, target, options, name)
+        return link(ptx, target, options, name, *more)
     c.link_cubin = hooked
 """
 

@@ -196,14 +196,19 @@ def test_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not os.path.exists(tmp_path / "none")
         os.listdir(tmp_path)
     monkeypatch.delenv("WRITTEN")  # it outlives the recorder
-    assert dict(recorder.reached.variables) == {"READ": "1", "NOT_SET_ANYWHERE": None}
-    files = dict(recorder.reached.files)
+    reached = recorder.take()
+    assert dict(reached.variables) == {"READ": "1", "NOT_SET_ANYWHERE": None}
+    files = dict(reached.files)
     assert set(files) == {str(tmp_path / "data.txt"), str(tmp_path / "none"), str(tmp_path)}
     assert files[str(tmp_path / "none")] == ""
-    assert recorder.reached.uncomparable == ""
-    with Recorder(project) as recorder:
+    assert reached.uncomparable == ""
+    assert recorder.take() == Reached()
+    with recorder:
         dict(os.environ)
-    assert recorder.reached.uncomparable == "all of os.environ"
+        assert os.environ["READ"] == "1"
+    joined = reached | recorder.take()
+    assert joined.uncomparable == "all of os.environ"
+    assert (dict(joined.variables)["READ"], joined.files) == ("1", reached.files)
 
 
 PYPROJECT = """\
