@@ -10,8 +10,10 @@ import argparse
 import os
 import subprocess
 import sys
+from typing import Any
 
 from cudabuild import config
+from cudabuild.cli.output import add_json_argument, print_json
 from cudabuild.errors import SettingError
 from cudabuild.recording.merge import merge_parts
 from cudabuild.recording.parts import part_texts
@@ -26,8 +28,13 @@ DEFAULT_FILE = "cudabuild-signatures.toml"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument(
-        "--out", metavar="FILE", default=DEFAULT_FILE, help="the signature file (default: %(default)s); it is added to"
+        "--out",
+        "-o",
+        metavar="FILE",
+        default=DEFAULT_FILE,
+        help="the signature file (default: %(default)s); it is added to",
     )
+    add_json_argument(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="such as: pytest -x")
 
 
@@ -45,12 +52,18 @@ def run(options: argparse.Namespace) -> int:
     before = _count(path)  # raises where the file is wrong: told before anything runs
     try:
         status = subprocess.run(
-            command, env=config.changed_environment({"CUDABUILD_RECORD": path}), check=False
+            command,
+            env=config.changed_environment({"CUDABUILD_RECORD": path}),
+            check=False,
+            stdout=sys.stderr if options.json else None,
         ).returncode
     except OSError as error:
         raise SettingError(f"{command[0]} cannot be started: {error.strerror or error}") from None
     merged = merge_parts(path)
-    kernels, overloads = (now - then for now, then in zip(_count(path), before, strict=True))
+    after = _count(path)
+    kernels, overloads = (now - then for now, then in zip(after, before, strict=True))
+    if options.json:
+        print_json("record", _json_of_record(path, after, (kernels, overloads), status, merged))
     print(f"{options.out}: {_plural(kernels, 'kernel')} and {_plural(overloads, 'signature')} new", file=sys.stderr)
     if not merged:
         return status or 1
@@ -63,6 +76,20 @@ def _count(path: str) -> tuple[int, int]:
         return 0, 0
     kernels = read_signatures(path)
     return len(kernels), sum(len(kernel.signatures) for kernel in kernels)
+
+
+def _json_of_record(
+    path: str, after: tuple[int, int], new: tuple[int, int], status: int, merged: bool
+) -> dict[str, Any]:
+    return {
+        "file": path,
+        "kernels": after[0],
+        "signatures": after[1],
+        "new_kernels": new[0],
+        "new_signatures": new[1],
+        "status": status,
+        "written": merged,
+    }
 
 
 def _plural(number: int, noun: str) -> str:

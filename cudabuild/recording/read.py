@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NoReturn
 
 from cudabuild.definition import OPTIONS
@@ -144,6 +145,12 @@ def _places(text: str, count: int) -> list[tuple[int, str]]:
     return found
 
 
+@cache
+def _canonical(text: str) -> tuple[str, ...]:
+    """The canonical texts of what is written as one signature; the same few stand in a file again and again."""
+    return tuple(map(format_signature, parse_signatures(text)))
+
+
 @dataclass
 class _Entry:
     """One table and its place: what it says, or what is wrong with it and where."""
@@ -215,7 +222,7 @@ class _Entry:
         found: dict[str, None] = {}
         for text in texts:
             try:
-                found.update((format_signature(one), None) for one in parse_signatures(text))
+                found.update(dict.fromkeys(_canonical(text)))
             except SignatureError as error:
                 raise SettingError(f"{self._place_of(text)}: bad {key}\n{error}") from None
         return tuple(found)

@@ -17,10 +17,15 @@ from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CudabuildError
 from cudabuild.recording.captured import Describer
 from cudabuild.recording.parts import PARTS, format_record
+from cudabuild.recording.read import parse_text
+from cudabuild.recording.records import RecordedKernel
 from cudabuild.recording.write import format_kernel, replace_file
 from cudabuild.types.signature import Signature
 
 __all__ = ["Recorder", "find_recorder"]
+
+#: Kernels of our own (reductions, ufuncs) ship with no package of the user's.
+_OURS = "cudabuild"
 
 #: A part that is merged away under our hands this often in a row is a file system that lies.
 _MOST_TRIES = 1000
@@ -52,12 +57,21 @@ class Recorder:
         name = f"{definition.module}:{definition.qualname}"
         try:
             with self._lock:
-                text = format_kernel(self._describer.kernel(definition, signature, dialect))
-                if text not in self._written:
+                record = self._describer.kernel(definition, signature, dialect)
+                text = format_kernel(record)
+                if text not in self._written and record.module.partition(".")[0] != _OURS:
+                    self._check(record, text)
                     self._append(format_record(text).encode())
                     self._written.add(text)
         except (CudabuildError, OSError) as error:
             config.warn(f"{name} was not recorded in {self.path}: {error}", f"record {name}")
+
+    def _check(self, record: RecordedKernel, text: str) -> None:
+        """Raises CudabuildError where a record would not be read back as it is: nothing may spoil the whole file."""
+        if [(found.key, found.signatures) for found in parse_text(text, self.path)] != [
+            (record.key, record.signatures)
+        ]:
+            raise CudabuildError("what describes it cannot be written down exactly")
 
     def _append(self, data: bytes) -> None:
         """Appends whole lines to this process's part, and makes sure that they are still there for who merges next."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from cudabuild.definition import Options
@@ -60,7 +61,7 @@ class RecordedKernel:
         """The options as its definition holds them."""
         return Options(self.options, frozenset(self.options))
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """What makes two records those of one kernel: everything but the signatures and the line."""
         parts = (self.dialect, self.code, dict(self.options), _meaning(self.captured), _meaning(self.defaults))

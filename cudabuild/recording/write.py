@@ -8,6 +8,7 @@ is read back and compared before it counts.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import json
 import os
@@ -83,48 +84,61 @@ def add_to_text(text: str, path: str, kernels: Iterable[RecordedKernel]) -> str:
     """
     text = text if text.strip() else _HEAD
     standing = parse_text(text, path)
-    head, tables = split_tables(text, len(standing))
-    known = standing if tables or not standing else []  # headers inside of texts, say: add at the end
-    known, new = list(known), set[int]()
     held: dict[tuple[str, ...], set[str]] = {}
     for kernel in standing:
         held.setdefault(kernel.key, set()).update(kernel.signatures)
+    tables = _Tables(text, standing)
     for kernel in sorted(merge_kernels(kernels), key=_order):
         signatures = [one for one in kernel.signatures if one not in held.get(kernel.key, ())]
-        if kernel.key in held and not signatures:
-            continue
-        number = next((number for number, other in enumerate(known) if other.key == kernel.key), None)
-        grown = None if number is None else _grow(tables[number], path, known[number], signatures)
-        if number is not None and grown is not None:
-            tables[number] = grown
-            continue
-        place = _place(known, kernel)
-        known.insert(place, kernel)
-        tables.insert(place, format_kernel(kernel.with_signatures(signatures)))
-        new = {number + (number >= place) for number in new} | {place}
-    return _join(head, tables, new)
-
-
-def _join(head: str, tables: Sequence[str], new: set[int]) -> str:
-    """The text again; only around new tables there are new blank lines."""
-    text = head
-    for number, table in enumerate(tables):
-        if number in new or number - 1 in new:
-            text = text.rstrip("\n") + "\n\n" if not text.endswith("\n\n") else text
-        text += table
-    return text
+        if kernel.key not in held:
+            tables.add(kernel)
+        elif signatures and not tables.grow(kernel, signatures, path):
+            tables.add(kernel.with_signatures(signatures))
+    return tables.join()
 
 
 def _order(kernel: RecordedKernel) -> tuple[Any, ...]:
     return (kernel.module, kernel.qualname, kernel.line, kernel.key)
 
 
-def _place(known: Sequence[RecordedKernel], kernel: RecordedKernel) -> int:
-    """Where a new table goes: in order, if those that stand there are, else at the end."""
-    orders = [_order(other) for other in known]
-    if orders != sorted(orders):
-        return len(orders)
-    return sum(order < _order(kernel) for order in orders)
+class _Tables:
+    """The tables of a text. Where headers cannot be told from other text, it is one piece, and new tables follow it."""
+
+    def __init__(self, text: str, standing: Sequence[RecordedKernel]) -> None:
+        self._head, parts = split_tables(text, len(standing))
+        known = list(standing) if parts else []
+        self._tables = [(_order(kernel), kernel, part, False) for kernel, part in zip(known, parts, strict=True)]
+        orders = [table[0] for table in self._tables]
+        self._sorted = orders == sorted(orders)
+
+    def add(self, kernel: RecordedKernel) -> None:
+        """Puts in a new table: in order, if those that stand there are, else at the end."""
+        table = (_order(kernel), kernel, format_kernel(kernel), True)
+        place = len(self._tables)
+        if self._sorted:
+            place = bisect.bisect_right(self._tables, table[0], key=lambda one: one[0])
+        self._tables.insert(place, table)
+
+    def grow(self, kernel: RecordedKernel, signatures: Sequence[str], path: str) -> bool:
+        """Adds signatures to a kernel's table; False where that is not possible."""
+        for number, (order, known, text, is_new) in enumerate(self._tables):
+            if known.key == kernel.key:
+                grown = _grow(text, path, known, signatures)
+                if grown is not None:
+                    self._tables[number] = (order, known, grown, is_new)
+                return grown is not None
+        return False
+
+    def join(self) -> str:
+        """The text again; only around new tables there are new blank lines."""
+        parts = [self._head]
+        after_new = False
+        for _, _, table, is_new in self._tables:
+            if (is_new or after_new) and not parts[-1].endswith("\n\n"):
+                parts.append("\n" if parts[-1].endswith("\n") else "\n\n")
+            parts.append(table)
+            after_new = is_new
+        return "".join(parts)
 
 
 def _grow(table: str, path: str, kernel: RecordedKernel, new: Sequence[str]) -> str | None:

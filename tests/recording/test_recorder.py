@@ -262,6 +262,62 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     assert errors.count("kernels:plain was not recorded in") == 1
 
 
+def test_on_a_gpu_what_has_found_an_image(tmp_path: Path) -> None:
+    code = """
+    sys.path.insert(0, os.environ["FAKE_DRIVER"])
+    import fake_driver
+    from cudabuild.runtime.driver import use_driver
+    driver = fake_driver.FakeDriver()
+    driver.takes_any_code = True
+    use_driver(driver)
+    kernels.plain[1, 4](a, 2)
+    kernels.plain[1, 4](a, 3)
+    for kernel, setting in ((kernels.wrong, "auto"), (kernels.numba_like, "never")):
+        os.environ["CUDABUILD_JIT"] = setting
+        try:
+            kernel[1, 4](a, *([2] if kernel is kernels.numba_like else []))
+        except Exception as error:
+            print(type(error).__name__)
+    """
+    fake = str(Path(__file__).resolve().parents[1] / "runtime")
+    output = finish(start(tmp_path, code, CUDABUILD_DEVICE="gpu", FAKE_DRIVER=fake))
+    assert output == "CompilationError\nNoImageError\n"
+    assert recorded(tmp_path) == {"plain": ["float32[::1], int"]}
+
+
+def test_a_script_is_known_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text(KERNELS + "\nmake(3)[1, 4](np.ones(4, np.float32))\n")
+    environment = {**os.environ, "CUDABUILD_DEVICE": "cpu", "CUDABUILD_RECORD": str(tmp_path / "s.toml")}
+    subprocess.run([sys.executable, tmp_path / "tool.py"], env=environment, check=True)
+    assert [kernel.name for kernel in read_signatures(tmp_path / "s.toml")] == ["tool:make.<locals>.made"]
+
+
+def test_what_has_no_name_spoils_nothing(tmp_path: Path) -> None:
+    code = """
+    import cudabuild
+    text = "from cudabuild import cuda, kernel\\ndef k(a):\\n    a[cuda.grid(1)] = 1\\n"
+    namespace = {}
+    exec(text, namespace)
+    cudabuild.kernel(source=text)(namespace["k"])[1, 4](a)
+    kernels.plain[1, 4](a, 2)
+    """
+    process = start(tmp_path, code)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "k was not recorded" in errors
+    assert recorded(tmp_path) == {"plain": ["float32[::1], int"]}
+
+
+def test_kernels_of_cudabuild_itself_are_left_out(tmp_path: Path) -> None:
+    code = """
+    from cudabuild import cuda
+    print(int(cuda.reduce(lambda x, y: x + y)(a)))
+    kernels.plain[1, 4](a, 2)
+    """
+    assert finish(start(tmp_path, code)) == "4\n"
+    assert recorded(tmp_path) == {"plain": ["float32[::1], int"]}
+
+
 class TestCommand:
     """``cudabuild record``."""
 
