@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,6 +211,19 @@ def test_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     joined = reached | recorder.take()
     assert joined.uncomparable == "all of os.environ"
     assert (dict(joined.variables)["READ"], joined.files) == ("1", reached.files)
+
+
+def test_a_source_counts_where_its_bytecode_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "other_package_of_a_test.py"
+    source.write_text("N = 3\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    recorder = Recorder(read_project(tmp_path / "none"))
+    for _ in range(2):  # the second time from bytecode
+        with recorder:
+            assert importlib.import_module(source.stem).N == 3
+        del sys.modules[source.stem]
+        assert str(source) in dict(recorder.take().files)
 
 
 PYPROJECT = """\
