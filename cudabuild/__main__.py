@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import os
 import sys
 
@@ -26,10 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or given[0].startswith("-"):
         given = [_top_parser(program).parse_args(given).command]
     command, *rest = given
-    if command not in _commands():
-        near = nearest_name(command, _commands())
+    if command not in COMMANDS:
+        near = nearest_name(command, COMMANDS)
         hint = f"; did you mean {near!r}?" if near else ""
-        _top_parser(program).error(f"no command {command!r}{hint} (there are {', '.join(_commands())})")
+        _top_parser(program).error(f"no command {command!r}{hint} (there are {', '.join(COMMANDS)})")
     module = importlib.import_module(f"cudabuild.cli.{command}")
     parser = argparse.ArgumentParser(prog=f"{program} {command}", description=module.__doc__, allow_abbrev=False)
     module.add_arguments(parser)
@@ -51,15 +50,11 @@ def _program_name() -> str:
     return "cudabuild" if name in ("cudabuild", "cudabuild.exe") else "python -m cudabuild"
 
 
-def _commands() -> list[str]:
-    return [name for name in COMMANDS if importlib.util.find_spec(f"cudabuild.cli.{name}") is not None]
-
-
 def _top_parser(program: str) -> argparse.ArgumentParser:
     from cudabuild import __version__
 
     width = max(map(len, COMMANDS)) + 2
-    lines = "\n".join(f"  {name:<{width}}{COMMANDS[name]}" for name in _commands())
+    lines = "\n".join(f"  {name:<{width}}{COMMANDS[name]}" for name in COMMANDS)
     parser = argparse.ArgumentParser(
         prog=program,
         usage=f"{program} COMMAND ...",

@@ -49,6 +49,8 @@ def test_the_wheel_is_the_package(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (entries,) = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+        assert "[console_scripts]\ncudabuild = cudabuild.__main__:main" in archive.read(entries).decode()
     assert wheel.name.endswith("-py3-none-any.whl")
     schemas = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "cudabuild" / "cli" / "schemas").iterdir()}
     assert len(schemas) >= 5

@@ -341,7 +341,8 @@ def _find_targets(values: Mapping[str, Any], origins: dict[str, str], table: str
     if ptx in (["lowest"], ["newest"], ["none"]):
         ptx = ptx[0]
     try:
-        return tuple(parse_archs(archs, ptx, native=find_native_ccs))
+        linker = (12, 99) if values["nvjitlink"] == "12" else None  # 'all' leaves out what it cannot make
+        return tuple(parse_archs(archs, ptx, linker=linker, native=find_native_ccs))
     except TargetError as error:
         raise TargetError(f"{error}\n  where:    archs from {origins['archs']}, ptx from {origins['ptx']}") from None
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cudabuild.cli.output import add_json_argument, json_of_image, json_of_settings, print_json
+from cudabuild.cli.output import add_json_argument, json_of_outcome, print_json
 from cudabuild.cli.project import add_settings_arguments, open_project, written_settings
 from cudabuild.config import log
 
@@ -90,35 +90,3 @@ def _build(options: argparse.Namespace, stamp: Stamp | None) -> Outcome:
             stamp=stamp,
             quiet=options.quiet,
         )
-
-
-def json_of_outcome(outcome: Outcome) -> dict[str, Any]:
-    """A build as JSON has it; see ``schemas/build.json``."""
-    result, settings = outcome.result, outcome.settings
-    return {
-        "ok": not result.errors,
-        "targets": [target.name for target in settings.targets],
-        "index_widths": list(settings.index_widths),
-        "settings": json_of_settings(settings),
-        "packages": [
-            {"name": owner, "folder": folder, "bytes": size, "images": images}
-            for owner, (folder, size, images) in sorted(outcome.written.items())
-        ],
-        "kernels": [
-            {
-                "module": kernel.module,
-                "qualname": kernel.qualname,
-                "file": kernel.file,
-                "line": kernel.line,
-                "signatures": list(kernel.signatures),
-                "left_to_jit": kernel.left.as_entry() if kernel.left else None,
-            }
-            for kernel in result.kernels
-        ],
-        "images": [json_of_image(image) for image in result.images],
-        "compiled": result.compiled,
-        "cached": result.cached,
-        "seconds": round(outcome.seconds, 3),
-        "warnings": [f"{text}; it was not looked into" for text in result.unreadable],
-        "errors": list(result.errors),
-    }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudabuild.cli.output import add_json_argument, count, format_rows, json_of_settings, plain, print_json
 from cudabuild.cli.project import add_settings_arguments, is_project, open_project, written_settings
+from cudabuild.errors import CudabuildError
 from cudabuild.importer.listing import Shipped, find_shipped, format_table
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ def run(options: argparse.Namespace) -> int:
     """Prints a line per kernel and signature; 1 if something in a project's sources is wrong."""
     if is_project(options.what):
         return _list_project(options)
+    if options.what == "." and not any(
+        name.startswith("_cudabuild") or name.endswith(".cuar") for name in os.listdir()
+    ):
+        raise CudabuildError(
+            f"no project here\n  found:    {os.getcwd()}\n  expected: a folder with a pyproject.toml\n"
+            "  do:       name a project's folder, an installed package, a wheel or an archive"
+        )
     shipped = find_shipped(options.what)
     if options.json:
         print_json("list", _json_of_shipped(shipped))
@@ -63,11 +71,14 @@ def _list_project(options: argparse.Namespace) -> int:
 
 def format_survey(survey: Survey, settings: BuildSettings) -> list[str]:
     """What a build would make of a project, as lines."""
+    from cudabuild.build.settings import describe_settings
+
     images = len(settings.targets) * len(settings.index_widths)
     widths = " and ".join(map(str, settings.index_widths))
     lines = [f"targets: {', '.join(target.name for target in settings.targets)}; index width {widths}"]
-    module = ""
-    rows: list[list[str]] = []
+    rows = [[key, value, f"from {origin}"] for key, value, origin in describe_settings(settings)]
+    lines += ["", "settings", *format_rows(rows, indent="  ")] if rows else []
+    module, rows = "", []
     left = [kernel for kernel in survey.kernels if kernel.left]
     for kernel in survey.kernels:
         if not kernel.signatures:

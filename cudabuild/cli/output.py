@@ -8,16 +8,20 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cudabuild.build.settings import BuildSettings, describe_settings
 from cudabuild.image.image import KernelImage
+
+if TYPE_CHECKING:
+    from cudabuild.build.job import Outcome
 
 __all__ = [
     "add_json_argument",
     "count",
     "format_rows",
     "json_of_image",
+    "json_of_outcome",
     "json_of_settings",
     "load_schema",
     "plain",
@@ -117,3 +121,35 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in sorted(value.items())}
     return [plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def json_of_outcome(outcome: Outcome) -> dict[str, Any]:
+    """A build as JSON has it; see ``schemas/build.json``."""
+    result, settings = outcome.result, outcome.settings
+    return {
+        "ok": not result.errors,
+        "targets": [target.name for target in settings.targets],
+        "index_widths": list(settings.index_widths),
+        "settings": json_of_settings(settings),
+        "packages": [
+            {"name": owner, "folder": folder, "bytes": size, "images": images}
+            for owner, (folder, size, images) in sorted(outcome.written.items())
+        ],
+        "kernels": [
+            {
+                "module": kernel.module,
+                "qualname": kernel.qualname,
+                "file": kernel.file,
+                "line": kernel.line,
+                "signatures": list(kernel.signatures),
+                "left_to_jit": kernel.left.as_entry() if kernel.left else None,
+            }
+            for kernel in result.kernels
+        ],
+        "images": [json_of_image(image) for image in result.images],
+        "compiled": result.compiled,
+        "cached": result.cached,
+        "seconds": round(outcome.seconds, 3),
+        "warnings": [f"{text}; it was not looked into" for text in result.unreadable],
+        "errors": list(result.errors),
+    }

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cudabuild.build.project import ModuleFile, Project
+from cudabuild.cli.output import add_json_argument, json_of_outcome, print_json
 from cudabuild.cli.project import add_settings_arguments, written_settings
 from cudabuild.errors import BuildError, CudabuildError
 
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="DIR", help="write archives below DIR; CUDABUILD_ARCHIVES=DIR has them found when kernels run"
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="tell nothing but errors")
+    add_json_argument(parser)
     add_settings_arguments(parser)
 
 
@@ -55,12 +57,19 @@ def run(options: argparse.Namespace) -> int:
     if place is None:
         written.setdefault("archs", ["native"])
         written.setdefault("ptx", ["none"])
-    outcome = _build(project, load_settings(project.root, written), "discovery" in written, options.quiet).check()
+    settings = load_settings(project.root, written)
+    outcome = _build(project, settings, "discovery" in written, options.quiet or options.json)
+    if options.json and outcome.result.errors:
+        print_json("warm", json_of_outcome(outcome))
+        return 1
+    outcome.check()
     if place is not None:
         if not outcome.result.images:
             raise BuildError(_nothing(options.package, outcome.summary()))
         outcome.written = write_packages(project, outcome.result, place, in_tree=False)
-    if not options.quiet:
+    if options.json:
+        print_json("warm", json_of_outcome(outcome))
+    elif not options.quiet:
         for line in outcome.summary():
             sys.stdout.write(f"cudabuild: {line}\n")
         if options.out:

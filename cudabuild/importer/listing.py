@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 
+from cudabuild import config
 from cudabuild.errors import CudabuildError
 from cudabuild.image.archive import Archive
 from cudabuild.image.index import INDEX_NAME, parse_index, read_index
@@ -142,8 +143,17 @@ def _folders(what: str) -> Iterator[str]:
     yield os.path.join(what, FOLDER)
     head, *rest = what.split(".")
     spec = _find_spec(head) if head.isidentifier() else None
-    if spec is None:
-        return
+    if spec is not None:
+        yield from _folders_of(spec, head, rest)
+    if head.isidentifier():
+        for base in config.get("archives"):
+            for count in range(len(rest) + 1):
+                yield os.path.join(base, head, *rest[:count], FOLDER)
+            *outer, name = [head, *rest]
+            yield os.path.join(base, *outer, f"{FOLDER}_{name}")
+
+
+def _folders_of(spec: ModuleSpec, head: str, rest: list[str]) -> Iterator[str]:
     for location in spec.submodule_search_locations or ():
         for count in range(len(rest) + 1):
             yield os.path.join(location, *rest[:count], FOLDER)

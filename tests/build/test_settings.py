@@ -405,6 +405,13 @@ def test_an_unknown_architecture_says_where_it_stands(tmp_path: Path, monkeypatc
     assert "found:    '91'" in str(caught.value)
 
 
+def test_all_that_one_linker_can_make(tmp_path: Path) -> None:
+    root = write(tmp_path, '[tool.cudabuild]\narchs = "all"\nptx = "none"\n')
+    assert {"sm_88", "sm_110"} <= set(names(load_settings(root)))
+    twelve = names(load_settings(root, {"nvjitlink": "12"}))
+    assert set(names(load_settings(root))) - set(twelve) == {"sm_88", "sm_110"}
+
+
 def test_native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write(tmp_path, '[tool.cudabuild]\narchs = ["native"]\nptx = "none"\n')
     monkeypatch.setattr(settings_module, "find_native_ccs", lambda: [(9, 0), (12, 1)])

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import jsonschema
 import pytest
 from cli_kit import PYPROJECT, attempt, command, json_of, make_project
+
+from cudabuild.cli.output import load_schema
 
 ALL = ["sm_80", "sm_90", "compute_80"]
 
@@ -139,6 +143,21 @@ def test_list_and_inspect_what_was_built(built: Path, tmp_path: Path) -> None:
     assert image["toolchain"]["llvmlite"]
     assert values["left_to_jit"] == []
     assert len(json_of("inspect", str(folder), cwd=tmp_path)["images"]) == 9
+
+
+def test_archives_that_are_kept_elsewhere(built: Path, tmp_path: Path) -> None:
+    """A package that ships none, and a folder that CUDABUILD_ARCHIVES names."""
+    kept = tmp_path / "kept"
+    shutil.copytree(built / "src" / "mypackage" / "_cudabuild", kept / "mypackage" / "_cudabuild")
+    values = json_of("inspect", "mypackage", "count_up", cwd=tmp_path, CUDABUILD_ARCHIVES=str(kept))
+    assert len(values["images"]) == 6
+    assert values["images"][0]["archive"].startswith(str(kept))
+
+
+def test_nothing_to_list(tmp_path: Path) -> None:
+    done = attempt("list", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: no project here\n  found:    {tmp_path}\n")
 
 
 # check
@@ -270,3 +289,30 @@ def test_what_is_no_wheel(tmp_path: Path) -> None:
     done = attempt("list", "bad.whl", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("error: bad.whl cannot be read as a wheel: ")
+
+
+# warm and record, whose own tests are in the rooms of what they do
+
+
+def test_warm_as_json(built: Path, tmp_path: Path) -> None:
+    path = f"{built / 'src'}:{Path(__file__).resolve().parents[2]}"
+    arguments = ("warm", "mypackage", "--out", "kept", "--archs", "80", "--ptx", "none", "--index", "64")
+    values = json_of(*arguments, cwd=tmp_path, PYTHONPATH=path)
+    assert len(values["images"]) == 3
+    assert (tmp_path / "kept" / "mypackage" / "_cudabuild" / "sm_80.cuar").is_file()
+
+
+def test_record_as_json(tmp_path: Path) -> None:
+    """Standard output is the document; what the command prints goes to standard error."""
+    program = "import numpy\nfrom kernels import fill\nfill[1, 4](numpy.zeros(4, 'f4'))\nprint('hello')\n"
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    (tmp_path / "kernels.py").write_text(
+        "from cudabuild import cuda, kernel\n@kernel\ndef fill(x):\n    x[cuda.grid(1)] = 1\n", encoding="utf-8"
+    )
+    full = ("record", "--json", "--out", "found.toml", "--", sys.executable, "program.py")
+    done = attempt(*full, cwd=tmp_path, CUDABUILD_DEVICE="cpu")
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(load_schema("record")).validate(values)
+    assert (values["new_kernels"], values["new_signatures"], values["status"]) == (1, 1, 0)
+    assert "hello" in done.stderr
