@@ -250,10 +250,16 @@ def compare(report: Report, name: str, ours: Any, numbas: Any, recorded: list[di
     report.note(f"largest difference from the CPU device, where they were recorded: {worst_cpu:.1e}")
     seconds = {}
     for kernel in kernels:
-        first = [next(entry["seconds"] for entry in made if entry["kernel"] == kernel) for made in (ours, numbas)]
-        seconds[kernel] = {"cudabuild": first[0], "numba-cuda": first[1]}
-        ratio = f"{first[1] / first[0]:.0f} times sooner" if first[0] else "-"
-        report.note(f"first launch of {kernel}: {first[0] * 1e3:.2f} ms, numba-cuda {first[1] * 1e3:.1f} ms: {ratio}")
+        first = {
+            who: next(entry for entry in made if entry["kernel"] == kernel)
+            for who, made in (("cudabuild", ours), ("numba-cuda", numbas))
+        }
+        seconds[kernel] = {who: {key: entry[key] for key in ("imported", "seconds")} for who, entry in first.items()}
+        texts = [
+            f"{who} {(entry['imported'] + entry['seconds']) * 1e3:.1f} ms (launch {entry['seconds'] * 1e3:.2f})"
+            for who, entry in first.items()
+        ]
+        report.note(f"import and first launch of {kernel}: {', '.join(texts)}")
     return {"kernels": kernels, "launches": len(ours), "sources": sources, "difference": worst, "first_launch": seconds}
 
 
