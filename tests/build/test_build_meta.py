@@ -193,6 +193,14 @@ def test_setuptools_plug_in_and_wrapper_do_not_both_build(tmp_path: Path, setupt
     assert output.count("1 kernel with 1 signature") == 1
 
 
+def test_the_back_end_alone_asks_for_kernels(tmp_path: Path, setuptools: Setuptools) -> None:
+    project = make_project(tmp_path / "project")
+    text = (project / "pyproject.toml").read_text("utf-8").partition("[tool.cudabuild]")[0]
+    (project / "pyproject.toml").write_text(text, encoding="utf-8")
+    wheel = call(setuptools, project, tmp_path / "out", CUDABUILD_ARCHS="80", CUDABUILD_PTX="none")
+    assert {image[2:] for image in images_of(wheel, tmp_path / "site")} == {("sm_80", 32), ("sm_80", 64)}
+
+
 def test_without_the_plug_in_the_wrapper_builds(tmp_path: Path, setuptools: Setuptools) -> None:
     """Where cudabuild is on the path but not installed, setuptools finds no plug-in of it."""
     project = make_project(tmp_path / "project")
