@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 __all__ = ["find_gpus", "find_native_ccs", "find_tools"]
@@ -76,8 +77,12 @@ def find_gpus() -> dict[str, Any]:
     return {"version": 0, "devices": [], "reason": "", **found}
 
 
+@cache
 def find_native_ccs() -> list[tuple[int, int]]:
-    """The compute capabilities of this machine's GPUs, ascending and each once; empty where there is none."""
+    """The compute capabilities of this machine's GPUs, ascending and each once; empty where there is none.
+
+    Asked once: a build of setuptools reads the settings several times.
+    """
     # Whoever asks says that there is no GPU, and what to write instead.
     return sorted({(major, minor) for major, minor in (device["cc"] for device in find_gpus()["devices"])})
 

@@ -14,6 +14,7 @@ from cudabuild.build.survey import Overload, Survey
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.archive import Archive, Record
 from cudabuild.image.image import LAUNCH_ABI
+from cudabuild.image.left import LeftToJit
 
 __all__ = ["Checked", "Problem", "check_archives"]
 
@@ -47,7 +48,7 @@ class Problem:
 
     def __str__(self) -> str:
         name = f"{self.module}:{self.qualname}({self.signature}): " if self.module else ""
-        return f"{name}{self.reason} [{', '.join(self.targets)}]"
+        return f"{name}{self.reason}" + (f" [{', '.join(self.targets)}]" if self.targets else "")
 
 
 @dataclass
@@ -68,7 +69,11 @@ FindArchive = Callable[[str, str], Archive | None]
 
 
 def check_archives(
-    survey: Survey, settings: BuildSettings, find_archive: FindArchive, others: Iterable[Archive] = ()
+    survey: Survey,
+    settings: BuildSettings,
+    find_archive: FindArchive,
+    others: Iterable[Archive] = (),
+    left: Iterable[LeftToJit] = (),
 ) -> Checked:
     """Compares archives with what a build would make.
 
@@ -77,15 +82,24 @@ def check_archives(
         settings: what is to be built.
         find_archive: finds the archive for a module's kernels and a target; it may raise ImageFormatError.
         others: all archives that there are, for what nothing in the sources makes any more.
+        left: what the build left to JIT: recorded overloads that could not be compiled, among them.
     """
     check = _Check(find_archive)
+    stale = [one for one in left if one.kind == "stale"]
     for overload in survey.overloads:
+        if overload.recorded and any(_is_of(one, overload) for one in stale):
+            continue
         for target in settings.targets:
             for width in settings.index_widths:
                 check.compare(overload, target.name, width)
     for archive in others:
         check.find_extra(archive)
     return check.finish()
+
+
+def _is_of(left: LeftToJit, overload: Overload) -> bool:
+    named = (left.module, left.qualname) == (overload.module, overload.qualname)
+    return named and repr(overload.signature) in left.reason
 
 
 class _Check:

@@ -39,6 +39,7 @@ class Overload:
         options: the compile options that differ from their defaults.
         decorated: the names of those that the decorator writes.
         parts: the labelled parts of the fingerprint, free values among them.
+        recorded: only a signature file asks for it; what of it cannot be compiled is left to JIT.
     """
 
     module: str
@@ -49,6 +50,7 @@ class Overload:
     decorated: tuple[str, ...]
     parts: tuple[tuple[str, str], ...]
     variant: str = ""
+    recorded: bool = False
 
     @property
     def free_values(self) -> dict[str, str]:
@@ -147,4 +149,5 @@ def _describe(session: Session, kernel: FoundKernel, text: str) -> Overload:
         fingerprint.decorated,
         fingerprint.parts,
         kernel.variant,
+        text in kernel.recorded,
     )

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from cudabuild.cli.output import add_json_argument, count, json_of_settings, print_json
 from cudabuild.cli.project import add_settings_arguments, open_project, open_wheel, written_settings
 from cudabuild.image.archive import Archive
+from cudabuild.image.index import INDEX_NAME, parse_index, read_index
+from cudabuild.image.left import LeftToJit, find_left
 
 if TYPE_CHECKING:
     from cudabuild.build.project import Project
@@ -64,6 +66,12 @@ class _FolderArchives:
                 if name.endswith(".cuar"):
                     yield Archive(os.path.join(folder, name))
 
+    def left(self, project: Project) -> Iterator[LeftToJit]:
+        for folder in sorted({self._folder(project, module) for module in project.files}):
+            path = os.path.join(folder, INDEX_NAME)
+            if os.path.isfile(path):
+                yield from find_left(read_index(path))
+
     def _folder(self, project: Project, module: str) -> str:
         from cudabuild.build.plan import find_artefacts
 
@@ -77,6 +85,9 @@ class _WheelArchives:
     def __init__(self, path: str) -> None:
         with zipfile.ZipFile(path) as wheel:
             self._files = {name: wheel.read(name) for name in wheel.namelist() if name.endswith(".cuar")}
+            folders = {os.path.dirname(name) for name in self._files}
+            indexes = {f"{folder}/{INDEX_NAME}" for folder in folders} & set(wheel.namelist())
+            self._indexes = {name: wheel.read(name) for name in sorted(indexes)}
         self._path = path
 
     def open(self, project: Project, module: str, target: str) -> Archive | None:
@@ -90,6 +101,10 @@ class _WheelArchives:
 
     def all(self, project: Project) -> Iterator[Archive]:
         return map(self._archive, sorted(self._files))
+
+    def left(self, project: Project) -> Iterator[LeftToJit]:
+        for name, data in self._indexes.items():
+            yield from find_left(parse_index(data, f"{self._path}/{name}"))
 
     def _archive(self, name: str) -> Archive:
         return Archive(self._files[name], f"{self._path}/{name}")
@@ -111,6 +126,10 @@ def _check(
         return opened[module, target]
 
     damaged = []
+    try:
+        left = list(archives.left(project))
+    except ImageFormatError as error:
+        left, damaged = [], [Problem("", "", "", "damaged", (), str(error))]
 
     def others() -> Iterator[Archive]:
         try:
@@ -118,7 +137,7 @@ def _check(
         except ImageFormatError as error:
             damaged.append(Problem("", "", "", "damaged", (), str(error)))
 
-    checked = check_archives(survey, settings, find, others())
+    checked = check_archives(survey, settings, find, others(), left)
     if not any(problem.kind == "damaged" for problem in checked.problems):
         checked.problems += damaged
     return survey, settings, checked

@@ -139,6 +139,7 @@ def json_of_outcome(outcome: Outcome) -> dict[str, Any]:
             {
                 "module": kernel.module,
                 "qualname": kernel.qualname,
+                "variant": kernel.variant,
                 "file": kernel.file,
                 "line": kernel.line,
                 "signatures": list(kernel.signatures),
@@ -150,6 +151,7 @@ def json_of_outcome(outcome: Outcome) -> dict[str, Any]:
         "compiled": result.compiled,
         "cached": result.cached,
         "seconds": round(outcome.seconds, 3),
+        "notes": list(result.notes),
         "warnings": [f"{text}; it was not looked into" for text in result.unreadable],
         "errors": list(result.errors),
     }

@@ -122,7 +122,9 @@ def test_devices_of_this_machine(site: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_probe_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_ASK_GPUS", "import os; os.write(2, b'driver crashed\\n'); os._exit(7)")
     assert native.find_gpus()["error"] == "the process that asked ended with status 7: driver crashed"
+    native.find_native_ccs.cache_clear()
     assert native.find_native_ccs() == []
+    native.find_native_ccs.cache_clear()
 
 
 def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,6 +239,24 @@ def test_check_what_was_built_elsewhere(copy: Path) -> None:
     assert "there is no archive of this target [sm_80, sm_90, compute_80]" in done
 
 
+def test_check_of_recorded_signatures(copy: Path) -> None:
+    """One that cannot be compiled is left to JIT by the build, and no image of it is missing."""
+    (copy / "found.toml").write_text(
+        '[[kernel]]\nname = "mypackage.kernels:without_signature"\nsignatures = ["float32[::1]", "float32"]\n',
+        encoding="utf-8",
+    )
+    with (copy / "pyproject.toml").open("a", encoding="utf-8") as stream:
+        stream.write('signatures = "found.toml"\n')
+    problems = json_of("check", cwd=copy, status=1)["problems"]
+    assert {one["qualname"] for one in problems} == {"without_signature"}
+    built = json_of("build", cwd=copy)
+    assert {image["signature"] for image in built["images"] if image["qualname"] == "without_signature"} == {
+        "float32[::1]"
+    }
+    values = json_of("check", cwd=copy)
+    assert (values["ok"], values["current_images"]) == (True, 12)
+
+
 def test_a_project_of_another_back_end(tmp_path: Path) -> None:
     """The commands need no setuptools table: packages are found by their places."""
     root = make_project(tmp_path / "root")
