@@ -19,13 +19,14 @@ from pathlib import Path
 import pytest
 from build_helpers import MakeProject, Setuptools, list_images
 
+from cudabuild.build.api import build_project
 from cudabuild.build.execute import run_build
 from cudabuild.build.job import run_job
 from cudabuild.build.pool import Worker, WorkerEnded, compile_with
 from cudabuild.build.project import Project
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import CompileResult, Task
-from cudabuild.errors import SettingError, ToolError
+from cudabuild.errors import BuildError, CudabuildError, SettingError, ToolError
 from cudabuild.image.image import KernelImage
 from cudabuild.target import TARGETS
 
@@ -287,3 +288,27 @@ def test_a_worker_ends_with_its_parent(tree: Path, tmp_path: Path) -> None:
     worker.start(Project(str(tree), {}), SETTINGS)
     assert worker.process.poll() is None
     assert worker.close() == 0
+
+
+# The build as a function
+
+
+def test_a_project_is_built_by_a_function(
+    tree: Path, tmp_path: Path, fresh_cache: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fresh_cache("function")
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        outcome = build_project(tree, out=tmp_path / "out", executor=executor, archs="90", index="both")
+    assert list_images(tmp_path / "out" / "p" / "_cudabuild") == {
+        (name, signature, "sm_90", width)
+        for name, signature in (("one", "float32[::1]"), ("two", "float32[::1]"), ("two", "float64[::1]"))
+        for width in (32, 64)
+    }
+    assert outcome.written["p"][2] == outcome.result.compiled == 6
+    assert not (tree / "src" / "p" / "_cudabuild").exists()
+    assert capsys.readouterr().out == ""
+    (tree / "src" / "p" / "kernels.py").write_text(KERNELS.replace("x[0] = 2", "x[0] = nonsense"), encoding="utf-8")
+    with pytest.raises(BuildError, match="nonsense"):
+        build_project(tree)
+    with pytest.raises(CudabuildError, match="no project"):
+        build_project(tmp_path / "nowhere")
