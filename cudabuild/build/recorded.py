@@ -229,14 +229,29 @@ def _left_kernel(project: Project, module: str, qualname: str, failure: Failure)
 
 def _values(record: RecordedKernel) -> str:
     """What tells a kernel from others of its name, for people: ``n = 4, combine = mypkg:add``."""
-    texts = []
-    for name, form in [*record.captured.items(), *record.defaults.items()]:
-        text = format_value(form)
-        if isinstance(form, dict):
-            text = str(next(iter(form.values()))) if len(form) == 1 or "function" in form else "…"
-        texts.append(f"{name} = {text}")
-    whole = ", ".join(texts)
+    whole = ", ".join(f"{name} = {_short(form)}" for name, form in [*record.captured.items(), *record.defaults.items()])
     return whole if len(whole) <= _LONGEST_VARIANT else whole[: _LONGEST_VARIANT - 1] + "…"
+
+
+def _short(form: Any) -> str:
+    """A recorded value in a few words."""
+    if not isinstance(form, dict):
+        return format_value(form)
+    if "array" in form:
+        kind = form["array"] if isinstance(form["array"], str) else "record"
+        values = form.get("values", [])
+        shape = tuple(form.get("shape", ()))
+        return f"{kind} {format_value(values)}" if 0 < len(values) <= 4 else f"{kind} array {shape}"
+    if "function" in form:
+        inner = ", ".join(f"{name} = {_short(value)}" for name, value in form.get("captured", {}).items())
+        name = str(form["function"]).rpartition(":")[2].rpartition(".")[2]
+        return name + (f" ({inner})" if inner else "")
+    if "attributes" in form:
+        return "(" + ", ".join(f"{name} = {_short(value)}" for name, value in form["attributes"].items()) + ")"
+    if "scalar" in form:
+        return format_value(form.get("value", form.get("bytes", "")))
+    first = next(iter(form.values()), "")
+    return first if isinstance(first, str) else format_value(first)
 
 
 def _name_variants(kernels: list[Kernel]) -> list[Kernel]:

@@ -23,12 +23,12 @@ from cudabuild.recording.records import RecordedKernel, merge_kernels
 
 __all__ = ["add_to_text", "format_kernel", "format_value", "replace_file", "write_signatures"]
 
-_HEAD = f"""\
+_HEAD = """\
 # Kernels and the signatures that they were launched with, written by cudabuild record. A build takes this file by
 #   [tool.cudabuild]
-#   signatures = "…"
+#   signatures = {name}
 # It may be edited; what stands here stays when more is recorded.
-schema = {SCHEMA}
+schema = {schema}
 """
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -82,7 +82,7 @@ def add_to_text(text: str, path: str, kernels: Iterable[RecordedKernel]) -> str:
     Raises:
         SettingError: something in the text is wrong.
     """
-    text = text if text.strip() else _HEAD
+    text = text if text.strip() else _HEAD.format(name=format_value(os.path.basename(path)), schema=SCHEMA)
     standing = parse_text(text, path)
     held: dict[tuple[str, ...], set[str]] = {}
     for kernel in standing:
