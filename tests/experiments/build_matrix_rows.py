@@ -38,6 +38,11 @@ def _own(backend: str, layout: str) -> bool:
     return backend == "setuptools"
 
 
+def _wrapped(backend: str, layout: str) -> bool:
+    """Behind ``cudabuild.build_meta``, which hands config settings on."""
+    return backend not in ("setuptools", "hatchling hook")
+
+
 def _strict(backend: str, layout: str) -> bool:
     return "setuptools" in backend
 
@@ -50,6 +55,7 @@ def _editable(backend: str, layout: str) -> bool:
 #: mode -> whether a back-end has it for a layout
 MODES: Mapping[str, Callable[[str, str], bool]] = {
     "pip wheel": _any,
+    "pip wheel -C": _wrapped,
     "pip install": _any,
     "pip -e": _editable,
     "pip -e strict": _strict,
@@ -194,6 +200,16 @@ def _pip_wheel(row: _Row) -> Iterable[str]:
         yield "same: a second build gives other bytes"
 
 
+def _pip_wheel_config(row: _Row) -> Iterable[str]:
+    """The table says what is not wanted, and config settings overrule it; a key that is repeated makes a list."""
+    path = row.project / "pyproject.toml"
+    path.write_text(path.read_text("utf-8").replace('archs = ["80", "90"]', 'archs = ["75"]'), encoding="utf-8")
+    settings = [word for arch in ("80", "90") for word in ("--config-settings", f"cudabuild.archs={arch}")]
+    row.pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", *settings, row.project, "-w", row.output)
+    yield from _check_wheel(row)
+    yield from _check_sdist(row)
+
+
 def _pip_install(row: _Row) -> Iterable[str]:
     row.pip("install", "--no-deps", "--no-index", "--no-build-isolation", row.project)
     yield from _check_installed(row)
@@ -269,6 +285,7 @@ def _check_in_place(row: _Row) -> Iterable[str]:
 
 _BUILDS: Mapping[str, Callable[[_Row], Iterable[str]]] = {
     "pip wheel": _pip_wheel,
+    "pip wheel -C": _pip_wheel_config,
     "pip install": _pip_install,
     "pip -e": _pip_editable,
     "pip -e strict": _pip_editable_strict,
