@@ -34,6 +34,7 @@ class Problem:
 
     Attributes:
         module, qualname, signature: the overload; empty for an archive.
+        variant: what tells the kernel from others of its name, or "".
         kind: ``changed``, ``missing``, ``extra`` (nothing in the sources makes it any more) or ``damaged``.
         targets: of the images that this is about.
         reason: for people.
@@ -45,9 +46,11 @@ class Problem:
     kind: str
     targets: tuple[str, ...]
     reason: str
+    variant: str = ""
 
     def __str__(self) -> str:
-        name = f"{self.module}:{self.qualname}({self.signature}): " if self.module else ""
+        variant = f" [{self.variant}]" if self.variant else ""
+        name = f"{self.module}:{self.qualname}({self.signature}){variant}: " if self.module else ""
         return f"{name}{self.reason}" + (f" [{', '.join(self.targets)}]" if self.targets else "")
 
 
@@ -108,7 +111,7 @@ class _Check:
     def __init__(self, find_archive: FindArchive) -> None:
         self._find_archive = find_archive
         self._current = 0
-        self._problems: dict[tuple[str, str, str, str, str], list[str]] = {}
+        self._problems: dict[tuple[str, str, str, str, str, str], list[str]] = {}
         self._seen: set[tuple[str, str, str, str, int, bytes]] = set()
         self._named: set[tuple[str, str, str, str]] = set()
 
@@ -123,7 +126,7 @@ class _Check:
             return
         self._named.add((*name, target))
         if archive is None:
-            self._add(name, "missing", target, "there is no archive of this target")
+            self._add(name, "missing", target, "there is no archive of this target", overload.variant)
             return
         fitting = [record for record in records if record.index_width == width]
         for record in fitting:
@@ -133,9 +136,10 @@ class _Check:
                 return
         if not fitting:
             what = f"there is no image with {width}-bit indices" if records else "there is no image of it"
-            self._add(name, "missing", target, what)
+            self._add(name, "missing", target, what, overload.variant)
         else:
-            self._add(name, "changed", target, self._find_difference(overload, fitting[0]))
+            nearest = min(fitting, key=lambda record: _count_differences(overload, record))
+            self._add(name, "changed", target, self._find_difference(overload, nearest), overload.variant)
 
     def _find_difference(self, overload: Overload, record: Record) -> str:
         if record.fingerprint != overload.fingerprint:
@@ -162,17 +166,22 @@ class _Check:
         except ImageFormatError as error:
             self._add(("", "", ""), "damaged", archive.target, str(error))
 
-    def _add(self, name: tuple[str, str, str], kind: str, target: str, reason: str) -> None:
-        targets = self._problems.setdefault((*name, kind, reason), [])
+    def _add(self, name: tuple[str, str, str], kind: str, target: str, reason: str, variant: str = "") -> None:
+        targets = self._problems.setdefault((*name, variant, kind, reason), [])
         if target not in targets:
             targets.append(target)
 
     def finish(self) -> Checked:
         problems = [
-            Problem(module, qualname, signature, kind, tuple(targets), reason)
-            for (module, qualname, signature, kind, reason), targets in self._problems.items()
+            Problem(module, qualname, signature, kind, tuple(targets), reason, variant)
+            for (module, qualname, signature, variant, kind, reason), targets in self._problems.items()
         ]
         return Checked(self._current, sorted(problems, key=lambda one: (one.module, one.qualname, one.signature)))
+
+
+def _count_differences(overload: Overload, record: Record) -> int:
+    before, now = dict(record.read_extra()[1]), dict(overload.parts)
+    return sum(before.get(label) != now.get(label) for label in {*before, *now})
 
 
 def _texts(options: Mapping[str, object]) -> dict[str, str]:

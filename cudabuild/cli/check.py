@@ -177,6 +177,7 @@ def _json_of_check(survey: Survey, settings: BuildSettings, checked: Checked) ->
                 "module": problem.module,
                 "qualname": problem.qualname,
                 "signature": problem.signature,
+                "variant": problem.variant,
                 "kind": problem.kind,
                 "targets": list(problem.targets),
                 "reason": problem.reason,
