@@ -46,18 +46,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compiles; returns the exit status."""
-    from cudabuild.build.settings import load_settings
+    from cudabuild.build.settings import describe_settings, load_settings
     from cudabuild.build.write import write_packages
 
     project = find_installed(options.package)
     place = _find_place(options, project)
     written = written_settings(options)
-    written.setdefault("dialect", "numba")
-    written.setdefault("allow_imports", _installed_modules())
     if place is None:
         written.setdefault("archs", ["native"])
         written.setdefault("ptx", ["none"])
     settings = load_settings(project.root, written)
+    written_keys = {key for key, _, _ in describe_settings(settings)}
+    if "dialect" not in written_keys:
+        settings = replace(settings, dialect="numba")
+    if "allow-imports" not in written_keys:
+        settings = replace(settings, allow_imports=_installed_modules())
     outcome = _build(project, settings, "discovery" in written, options.quiet or options.json)
     if options.json and outcome.result.errors:
         print_json("warm", json_of_outcome(outcome))
@@ -193,6 +196,6 @@ def _walk(folder: str, package: str, files: dict[str, ModuleFile]) -> None:
             files.setdefault(name, ModuleFile(name, entry.path, stem == "__init__"))
 
 
-def _installed_modules() -> list[str]:
+def _installed_modules() -> tuple[str, ...]:
     """The top-level names of everything that is installed: what a package takes from there is there where it runs."""
-    return sorted(importlib.metadata.packages_distributions())
+    return tuple(sorted(importlib.metadata.packages_distributions()))

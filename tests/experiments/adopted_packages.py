@@ -160,6 +160,7 @@ def adopt(report: Report, name: str, python: Path, site: Path, pack: Path, folde
     pack_sources(site / name, pack / f"{name}.zip")
     for target in TARGETS:
         check_binding(report, name, pack, folder, target)
+    check_binding(report, name, pack, folder, TARGETS[-1], python, str(site))
 
 
 def last(done: subprocess.CompletedProcess[str]) -> str:
@@ -178,23 +179,30 @@ def pack_sources(package: Path, target: Path) -> None:
                 archive.write(path, inside)
 
 
-def check_binding(report: Report, name: str, pack: Path, folder: Path, target: str) -> None:
-    """Every recorded launch finds its image, on a GPU that is not there and computes nothing."""
-    results = replay(name, pack, folder, sys.executable, "fake", target.removeprefix("sm_"))
+def check_binding(
+    report: Report, name: str, pack: Path, folder: Path, target: str, python: Path | None = None, path: str = ""
+) -> None:
+    """Every recorded launch finds its image, on a GPU that is not there and computes nothing.
+
+    With the files of the pack alone, as on another machine; or in the interpreter that has everything, numba too.
+    """
+    who = "installed" if python else "fake"
+    results = replay(name, pack, folder, python or sys.executable, who, target.removeprefix("sm_"), path)
     if isinstance(results, str):
         report.check(f"{name}: every recorded kernel loads from its archive for {target}", False, results)
         return
     sources = {entry["source"] for entry in results}
     kernels = {entry["kernel"] for entry in results}
     text = f"{len(results)} launches of {len(kernels)} kernels: {', '.join(sorted(sources))}"
-    claim = f"{name}: every recorded kernel loads from its archive for {target}"
+    where = ", installed with all it needs" if python else ""
+    claim = f"{name}{where}: every recorded kernel loads from its archive for {target}"
     report.check(claim, sources == {f"shipped cubin {target}"}, text)
 
 
 # Replaying
 
 
-def replay(name: str, pack: Path, folder: Path, python: str, who: str, cc: str = "", path: str = "") -> Any:
+def replay(name: str, pack: Path, folder: Path, python: str | Path, who: str, cc: str = "", path: str = "") -> Any:
     """What the recorded launches gave, made again in a process of its own; a text where that failed."""
     root = folder / f"{name}-files"
     if not root.exists():
@@ -204,7 +212,7 @@ def replay(name: str, pack: Path, folder: Path, python: str, who: str, cc: str =
     changes = {"PYTHONPATH": path}
     if who != "numba":
         changes = {
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH")))),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(CHECKOUT), path, os.environ.get("PYTHONPATH")))),
             "CUDABUILD_ADOPT": name,
             "CUDABUILD_JIT": "never",
             "CUDABUILD_ARCHIVES": str(pack / "archives"),

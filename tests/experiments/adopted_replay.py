@@ -3,7 +3,8 @@
 
     python adopted_replay.py cudabuild ROOT LAUNCHES.pickle RESULTS.pickle     CUDABUILD_ADOPT, CUDABUILD_ARCHIVES set
     python adopted_replay.py numba     ROOT LAUNCHES.pickle RESULTS.pickle
-    python adopted_replay.py fake      ROOT LAUNCHES.pickle RESULTS.pickle     as cudabuild, on a GPU that is not there
+    python adopted_replay.py fake      ROOT LAUNCHES.pickle RESULTS.pickle 90  as cudabuild, on a GPU that is not there
+    python adopted_replay.py installed ROOT LAUNCHES.pickle RESULTS.pickle 90  likewise, with the installed packages
 
 ROOT holds the packages' Python files. What else they import is not there: their ``__init__`` is not run, and stand-ins
 take the place of what is missing (``tests/wild/standins.py``). Modules with kernels are imported as they are.
@@ -33,10 +34,12 @@ def run(who: str, root: str, launches: str, results: str) -> int:
     if who == "numba":
         mount(Path(root), {})
         cuda: Any = importlib.import_module("numba.cuda")
+    elif who == "installed":
+        cuda = importlib.import_module("cudabuild.cuda")
     else:
         sys.meta_path.insert(0, WithoutNumba(Path(root), {}))
         cuda = importlib.import_module("cudabuild.cuda")  # its finder goes before the stand-ins'
-    if who == "fake":
+    if who in ("fake", "installed"):
         use_fake_driver()
     with open(launches, "rb") as stream:
         todo = pickle.load(stream)
