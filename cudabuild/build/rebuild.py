@@ -20,6 +20,7 @@ from cudabuild.build.project import Project
 from cudabuild.build.resolve import EXTERNAL, Cell, Resolver
 from cudabuild.errors import CudabuildError, SourceError
 from cudabuild.fingerprint.canonical import FunctionForm, canonical_form
+from cudabuild.recording.captured import LINKED
 from cudabuild.recording.forms import find_unknown, form_tag, nested_forms
 from cudabuild.source import get_source
 from cudabuild.types.signature import parse_signatures
@@ -198,6 +199,8 @@ class Rebuilder:
             raise CannotRebuild(
                 f"it uses {', '.join(missing)} of the function around it, which was not recorded", "stale"
             )
+        if LINKED in captured:
+            self._named_value(LINKED, captured[LINKED])  # raises
         cells = []
         for name in located.code.co_freevars:
             known = name in located.captured

@@ -28,13 +28,17 @@ from cudabuild.fingerprint.values import (
     resolve_name,
 )
 from cudabuild.lang.name import Dim3, KernelName, Namespace
+from cudabuild.linking import linked_to
 from cudabuild.recording.records import RecordedKernel
 from cudabuild.source import get_source
 from cudabuild.types import Array, Type
 from cudabuild.types.signature import Signature, format_signature, parse_signature, parse_signatures
 from cudabuild.types.type import FunctionSignature
 
-__all__ = ["LARGEST_INLINE", "Describer", "code_digest", "find_object", "function_module"]
+__all__ = ["LARGEST_INLINE", "LINKED", "Describer", "code_digest", "find_object", "function_module"]
+
+#: Among captured values: stands for foreign code, which no record can hold.
+LINKED = "link="
 
 #: Arrays of more bytes than this go to a file of their own.
 LARGEST_INLINE = 4096
@@ -137,6 +141,8 @@ class Describer:
             if value is not MISSING:
                 with self._at(name):
                     found[name] = self._used(value, [chain[1:] for chain in used], function)
+        if linked_to(function):
+            found[LINKED] = _unknown("the foreign code that its decorator links to it")
         return found
 
     def _used(self, value: Any, rests: Sequence[tuple[str, ...]], function: FunctionType) -> Any:

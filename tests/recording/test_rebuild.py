@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cudabuild.build.discover import open_modules
 from cudabuild.build.project import ModuleFile, Project
-from cudabuild.build.sandbox import Sandbox
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.slice import Slicer
 from cudabuild.build.worker import Discovery, Session
@@ -98,6 +98,12 @@ def make_local_typed(n):
         return x + n
     return inner
 
+def make_linked(v):
+    @cuda.jit(link="foreign.ptx")
+    def k(a):
+        a[0] = v
+    return k
+
 class Owner:
     def make(self, n):
         class Local:
@@ -136,8 +142,8 @@ def build(folder: Path, path: Path | None, check: Callable[[Session, Discovery],
     slicer = Slicer(Project(str(folder), files))
     chosen = BuildSettings((), signature_files=(str(path),) if path is not None else (), **settings)
     session = Session(slicer.project, chosen, Cache.open())
-    with Sandbox(slicer.project, slicer, chosen.allow_imports) as sandbox:
-        found = session.discover(sandbox)
+    with open_modules(slicer.project, slicer, chosen) as opened:
+        found = session.discover(opened)
         check(session, found)
     return found
 
@@ -214,7 +220,8 @@ def test_the_values_have_every_form() -> None:
     assert set(FORMS) - found == {"attributes", "same", "unknown"}  # these are tested below
 
 
-def test_all_that_surrounds(modules: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize("discovery", ["slice", "import"])
+def test_all_that_surrounds(modules: ModuleType, tmp_path: Path, discovery: str) -> None:
     """Attributes of objects, defaults, functions that hold functions, options and dialect, classes inside functions."""
     inner = modules.Settings(N=np.int32(3))
     live = [
@@ -231,13 +238,14 @@ def test_all_that_surrounds(modules: ModuleType, tmp_path: Path) -> None:
     wanted = sorted(repr(described(kernel.definition)) for kernel in live)
 
     def check(session: Session, found: Discovery) -> None:
-        assert not [str(one.left) for one in found.kernels if one.left and one.qualname != "make.<locals>.k"]
+        unused = ("make.<locals>.k", "make_linked.<locals>.k")
+        assert not [str(one.left) for one in found.kernels if one.left and one.qualname not in unused]
         made = [one.definition for one in session._kernels.values() if one.definition is not None]
         assert sorted(repr(described(definition)) for definition in made) == wanted
         options = {one.options["max_registers"] for one in made}
         assert options == {None, 64}
 
-    found = build(tmp_path, tmp_path / "s.toml", check)
+    found = build(tmp_path, tmp_path / "s.toml", check, discovery=discovery)
     variants = [one.variant for one in found.kernels if one.qualname == "make_call.<locals>.k"]
     assert len(set(variants)) == 2
     assert all(variants)
@@ -269,6 +277,16 @@ def test_what_cannot_be_written_down(
     line = next(n for n, text in enumerate(FACTORIES.splitlines(), 1) if text == "    def k(a):")
     assert (kernel.left.file, kernel.left.line, kernel.left.kind) == ("recorded_factories.py", line, kind)
     assert kernel.left.reason == f"{reason} (recorded at s.toml:7)"
+
+
+def test_foreign_code(modules: ModuleType, tmp_path: Path) -> None:
+    live = modules.make_linked(3)
+    recorder = Recorder(str(tmp_path / "s.toml"))
+    recorder.add(live.definition, SIGNATURE, live.dialect)
+    recorder.merge()
+    (left,) = [one.left for one in build(tmp_path, tmp_path / "s.toml", nothing).kernels if "linked" in one.qualname]
+    assert left is not None
+    assert left.reason.startswith("link=: the foreign code that its decorator links to it cannot be written down")
 
 
 # sources that changed since, and files that a person wrote
