@@ -43,6 +43,7 @@ class Resolver:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._resolved: dict[tuple[str, Chain], Resolution] = {}
+        self._values: dict[tuple[str, Chain], list[tuple[str, Chain]]] = {}
 
     def resolve(self, module: str, chain: Chain) -> Resolution:
         """Follows a dotted name through imports of the project."""
@@ -148,20 +149,27 @@ class Resolver:
         seen: set[tuple[str, Chain]] = set()
         while pending:
             item = pending.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            resolution = self.resolve(*item)
-            found |= resolution.external
-            for owner, name in resolution.final:
-                source = self.find_module(owner) if owner != EXTERNAL else None
-                for leaf in source.bound.get(name, []) if source is not None else []:
-                    values = [*leaf.values.get(name, []), *_class_attribute(leaf.node, name, item[1][-1])]
-                    for inner in values:
-                        pending += [(owner, chain) for chain in self._called(owner, inner, into_kernels=False)]
-                    for inner in _returned(leaf.node, name):
-                        pending += [(owner, chain) for chain in self._called(owner, inner, into_kernels=True)]
+            if item not in seen:
+                seen.add(item)
+                found |= self.resolve(*item).external
+                pending += self._stands_for(*item)
         return found
+
+    def _stands_for(self, module: str, chain: Chain) -> list[tuple[str, Chain]]:
+        """The names, and their modules, whose value a name has or gives when it is called."""
+        known = self._values.get((module, chain))
+        if known is not None:
+            return known
+        known = self._values[module, chain] = []
+        for owner, name in self.resolve(module, chain).final:
+            source = self.find_module(owner) if owner != EXTERNAL else None
+            for leaf in source.bound.get(name, []) if source is not None else []:
+                values = [*leaf.values.get(name, []), *_class_attribute(leaf.node, name, chain[-1])]
+                for inner in values:
+                    known += [(owner, called) for called in self._called(owner, inner, into_kernels=False)]
+                for inner in _returned(leaf.node, name):
+                    known += [(owner, called) for called in self._called(owner, inner, into_kernels=True)]
+        return known
 
     def is_function(self, module: str, arguments: Sequence[ast.expr]) -> bool:
         """True if the first of some arguments is the name of a function that a ``def`` of the project makes."""

@@ -90,6 +90,7 @@ class Sandbox:
         self.project = project
         self.slicer = slicer
         self.allowed = frozenset(allow_imports)
+        slicer.allowed = frozenset(name.partition(".")[0] for name in self.allowed)
         self.done: set[Leaf] = set()
         self.skipped: set[Leaf] = set()
         self.failures: dict[Leaf, Failure] = {}
@@ -117,7 +118,7 @@ class Sandbox:
 
     def run(self, chosen: Slice, modules: Iterable[str]) -> None:
         """Runs the statements of a slice by importing ``modules`` and all modules that it reaches."""
-        self._chosen = chosen.leaves | chosen.optional
+        self._chosen = {*chosen.leaves, *chosen.optional}
         for name in [*modules, *sorted(chosen.modules)]:
             self._import_module(name)
 
@@ -140,14 +141,14 @@ class Sandbox:
             broken = [self._module_failures[name] for name in sorted(modules) if name in self._module_failures]
             found = broken[0] if broken else None
         if found is None:
-            missed = {leaf for leaf in needed.leaves - self.done - self.skipped if leaf.module in sys.modules}
+            missed = {leaf for leaf in needed.leaves.keys() - self.done - self.skipped if leaf.module in sys.modules}
             for leaf in sorted(missed, key=lambda leaf: (leaf.module, leaf.index)):
                 return Failure(self._file(leaf), leaf.line, "this statement was not run: its module was not imported")
         return found
 
     def _first_failure(self, leaves: Iterable[Leaf]) -> Failure | None:
-        found = [self.failures[leaf] for leaf in leaves if leaf in self.failures]
-        return min(found, key=lambda failure: (failure.file, failure.line), default=None)
+        """The failure that is nearest to what needs the statements."""
+        return next((self.failures[leaf] for leaf in leaves if leaf in self.failures), None)
 
     def _file(self, leaf: Leaf) -> str:
         return self.project.relative(self.project.files[leaf.module].path)

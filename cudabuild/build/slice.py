@@ -9,7 +9,9 @@ runs them all; leaving one out would give a wrong constant. So every rule here e
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+import builtins
+import sys
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -22,13 +24,35 @@ from cudabuild.build.resolve import EXTERNAL, Cell, Resolution, Resolver
 __all__ = ["Slice", "Slicer"]
 
 
+_ALWAYS_THERE = frozenset({"cudabuild", "numba", "numpy"})
+_BUILTINS = frozenset(vars(builtins))
+
+
 @dataclass
 class Slice:
-    """Statements that something needs, the modules to import, and the statements that only annotations name."""
+    """Statements that something needs, nearest first; the modules to import; and what only annotations name."""
 
-    leaves: set[Leaf] = field(default_factory=set)
+    leaves: dict[Leaf, None] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
-    optional: set[Leaf] = field(default_factory=set)
+    optional: dict[Leaf, None] = field(default_factory=dict)
+
+
+@dataclass
+class _Reach:
+    """The cells that some code changes, stores into and reads; and the modules that it hands on as a whole."""
+
+    changed: set[Cell] = field(default_factory=set)
+    stored: set[Cell] = field(default_factory=set)
+    read: set[Cell] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Needs:
+    """What running one statement needs: cells with (live, only for an annotation), and modules to import."""
+
+    cells: set[tuple[Cell, bool, bool]] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
 
 
 class Slicer:
@@ -37,6 +61,8 @@ class Slicer:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.resolver = Resolver(project)
+        #: Top-level packages outside of the project that may be imported, besides the usual ones.
+        self.allowed: frozenset[str] = frozenset()
         self._considered: dict[str, SourceModule] = {}
         self._importers: dict[str, list[Leaf]] = defaultdict(list)
         self._indexed = 0
@@ -44,7 +70,10 @@ class Slicer:
         self._wild: dict[str, set[Leaf]] = {}
         self._handed_on: dict[str, set[Leaf]] = {}
         self._links: dict[Cell, set[Cell]] = {}
+        self._reaches: dict[int, _Reach] = {}
         self._mutable: dict[Cell, bool] = {}
+        self._needs: dict[tuple[Leaf, bool], _Needs] = {}
+        self._leaves: dict[Cell, tuple[frozenset[Leaf], frozenset[Cell]]] = {}
 
     def slice_cells(self, cells: Iterable[Cell], enter: Callable[[Leaf], bool] = lambda leaf: True) -> Slice:
         """What the given cells need once all modules have run.
@@ -54,12 +83,12 @@ class Slicer:
             enter: whether to follow what a statement needs; what is not entered still belongs to the slice.
         """
         starts = list(cells)
-        return self._until_stable(lambda walk: walk.add_cells(starts, live=False), enter)
+        return self._until_stable(lambda walk: walk.start(starts), enter)
 
     def slice_leaf(self, leaf: Leaf, enter: Callable[[Leaf], bool] = lambda leaf: True) -> Slice:
         """What running one statement needs, apart from itself."""
         found = self._until_stable(lambda walk: walk.add_leaf_needs(leaf, live=False), enter)
-        found.leaves.discard(leaf)
+        found.leaves.pop(leaf, None)
         return found
 
     def _until_stable(self, start: Callable[[_Walk], None], enter: Callable[[Leaf], bool]) -> Slice:
@@ -90,6 +119,83 @@ class Slicer:
                         self._importers[target].append(leaf)
                         pending.append(target)
 
+    def is_available(self, package: str) -> bool:
+        """True for a top-level package outside of the project that a slice may import."""
+        return package in sys.stdlib_module_names or package in _ALWAYS_THERE or package in self.allowed
+
+    def importers_of(self, module: str) -> list[Leaf]:
+        """The statements that import a module, of those that are part of the graph."""
+        return self._importers.get(module, [])
+
+    def always_imported_by(self, module: str) -> list[str]:
+        """The modules that are imported with a module, whatever the machine: its packages, and by plain statements."""
+        source = self._considered.get(module)
+        parts = module.split(".")
+        found = [".".join(parts[:end]) for end in range(1, len(parts))]
+        for leaf in source.leaves if source is not None else []:
+            if isinstance(leaf.node, ast.Import | ast.ImportFrom) and not leaf.guards:
+                found += source.imported_by(leaf) if source is not None else []
+        return found
+
+    # What a statement needs, and what gives a cell its value: both remembered until modules join the graph
+
+    def needs_of(self, leaf: Leaf, live: bool) -> _Needs:
+        """The cells and modules that running a leaf needs."""
+        known = self._needs.get((leaf, live))
+        if known is None:
+            known = self._needs[leaf, live] = self._find_needs(leaf, live)
+        return known
+
+    def _find_needs(self, leaf: Leaf, live: bool) -> _Needs:
+        needs = _Needs()
+        self._add_chains(needs, leaf.module, leaf.now.reads, True)
+        self._add_chains(needs, leaf.module, leaf.now.looks, live)
+        self._add_chains(needs, leaf.module, leaf.later.reads | leaf.later.looks, live or not leaf.is_definition)
+        if live:
+            self._add_chains(needs, leaf.module, leaf.methods.reads | leaf.methods.looks, True)
+        source = self.project.find_module(leaf.module)
+        for binding in [*leaf.imports, *leaf.stars] if source is not None else []:
+            target = source.absolute(binding) if source is not None else ""
+            if self.project.owns(target):
+                needs.modules.add(target)
+                if binding.attribute not in (None, "*"):
+                    resolution = Resolution()
+                    self.resolver.resolve_in(target, (str(binding.attribute),), resolution, set())
+                    resolution.whole.clear()  # importing a module does not use all of it
+                    self._add_resolution(needs, resolution, live, False)
+        self._add_chains(needs, leaf.module, leaf.annotations, True, annotation=True)
+        return needs
+
+    def _add_chains(
+        self, needs: _Needs, module: str, chains: Iterable[Chain], live: bool, annotation: bool = False
+    ) -> None:
+        for chain in chains:
+            self._add_resolution(needs, self.resolver.resolve(module, chain), live, annotation)
+
+    def _add_resolution(self, needs: _Needs, resolution: Resolution, live: bool, annotation: bool) -> None:
+        cells = resolution.path | resolution.final
+        for module in resolution.whole:
+            source = self.resolver.find_module(module)
+            cells |= {(module, name) for name in source.bound} if source is not None else set()
+        needs.cells |= {(cell, live, annotation) for cell in cells}
+        needs.modules |= resolution.modules
+
+    def leaves_of(self, cell: Cell) -> tuple[frozenset[Leaf], frozenset[Cell]]:
+        """What binds or may change a cell; and the cells that those of them may read which may read any."""
+        known = self._leaves.get(cell)
+        if known is None:
+            if cell[0] != EXTERNAL:
+                self.consider(cell[0])
+            elif not self.is_available(cell[1].partition(".")[0]):
+                known = self._leaves[cell] = (frozenset(), frozenset())  # whatever imports it is refused
+                return known
+            wild = self._wild.get(cell[0], set())
+            sources = [self.project.find_module(leaf.module) for leaf in wild]
+            read = {(source.name, name) for source in sources if source is not None for name in source.bound}
+            leaves = self._effects.get(cell, set()) | self._handed_on.get(cell[0], set()) | wild
+            known = self._leaves[cell] = (frozenset(leaves), frozenset(read))
+        return known
+
     def is_considered(self, module: str) -> bool:
         """True if what a module does when it is imported may matter."""
         return module in self._considered
@@ -102,6 +208,8 @@ class Slicer:
         self._wild = defaultdict(set)
         self._handed_on = defaultdict(set)
         self._mutable = {}
+        self._needs = {}
+        self._leaves = {}
         leaves = [leaf for source in self._considered.values() for leaf in source.leaves]
         self._links = self._find_links(leaves)
         for leaf in leaves:
@@ -131,10 +239,11 @@ class Slicer:
 
     def _finals(self, module: str, chains: Iterable[Chain]) -> set[Cell]:
         cells: set[Cell] = set()
+        source = self.resolver.find_module(module)
         for chain in chains:
             if chain[0].startswith("%"):
                 cells.add((module, chain[0]))
-            else:
+            elif chain[0] not in _BUILTINS or source is None or chain[0] in source.bound:  # nobody changes `Exception`
                 cells |= self.resolver.resolve(module, chain).final
         return cells
 
@@ -142,14 +251,15 @@ class Slicer:
         """Every cell that running the leaf binds or may change."""
         bound = {(leaf.module, name) for name in leaf.binds}
         bound |= {(leaf.module, f"*{leaf.index}") for _ in leaf.stars}
-        self._note_modules_changed(leaf, leaf.module, leaf.now)
-        changed = self._directly_changed(leaf.module, leaf.now)
-        stored = self._finals(leaf.module, leaf.now.stores)
+        changed: set[Cell] = set()
+        stored: set[Cell] = set()
         wild = {leaf.module} if leaf.now.wild else set()
-        for module, effects in self._called_effects(leaf):
-            self._note_modules_changed(leaf, module, effects)
-            changed |= self._directly_changed(module, effects)
-            stored |= self._finals(module, effects.stores)
+        for module, effects in [(leaf.module, leaf.now), *self._called_effects(leaf)]:
+            reach = self._reach_of(module, effects)
+            changed |= reach.changed
+            stored |= reach.stored
+            for whole in reach.whole:
+                self._handed_on[whole].add(leaf)
             if effects.wild:
                 wild |= {module, leaf.module}
         for module in wild:
@@ -163,21 +273,21 @@ class Slicer:
                     pending.append(cell)
         return bound | stored | {cell for cell in reached if self._is_mutable(cell)}
 
-    def _directly_changed(self, module: str, effects: Effects) -> set[Cell]:
-        return self._finals(module, self._changed_chains(module, effects))
-
-    def _changed_chains(self, module: str, effects: Effects) -> set[Chain]:
-        chains = effects.stores | effects.mutates
-        for call in effects.calls:
-            chains |= self._changed_by_call(module, call)
-        return chains
-
-    def _note_modules_changed(self, leaf: Leaf, module: str, effects: Effects) -> None:
-        """``setattr(tables, name, 3)``: whoever receives a module may change any name of it."""
-        for chain in self._changed_chains(module, effects):
-            if not chain[0].startswith("%"):
-                for whole in self.resolver.resolve(module, chain).whole:
-                    self._handed_on[whole].add(leaf)
+    def _reach_of(self, module: str, effects: Effects) -> _Reach:
+        """Where the names of some effects lead. Names lead to the same places whatever is part of the graph."""
+        known = self._reaches.get(id(effects))
+        if known is None:
+            known = self._reaches[id(effects)] = _Reach()
+            chains = effects.stores | effects.mutates
+            for call in effects.calls:
+                chains |= self._changed_by_call(module, call)
+            known.changed = self._finals(module, chains)
+            known.stored = self._finals(module, effects.stores)
+            known.read = self._finals(module, effects.reads)
+            for chain in chains:
+                if not chain[0].startswith("%"):  # `setattr(tables, name, 3)`: whoever receives a module may change it
+                    known.whole |= self.resolver.resolve(module, chain).whole
+        return known
 
     def _changed_by_call(self, module: str, call: CallSite) -> frozenset[Chain]:
         """The chains among what a call receives that it may change."""
@@ -212,7 +322,7 @@ class Slicer:
         """What the functions that a leaf may call do, and those that they may call."""
         found: list[tuple[str, Effects]] = []
         seen: set[Cell] = set()
-        pending = list(self._finals(leaf.module, leaf.now.reads))
+        pending = list(self._reach_of(leaf.module, leaf.now).read)
         # An attribute of an instance may be a property; one of a class or module is just there.
         pending += [cell for cell in self._finals(leaf.module, leaf.now.looks) if not self._is_defined([cell])]
         while pending:
@@ -226,9 +336,9 @@ class Slicer:
                     continue
                 for effects in (binding.later, binding.methods):
                     found.append((cell[0], effects))
-                    pending += self._finals(cell[0], effects.reads)
+                    pending += self._reach_of(cell[0], effects).read
                 if isinstance(binding.node, ast.ClassDef):  # its bases' and metaclass's methods are its own
-                    pending += self._finals(cell[0], binding.now.reads)
+                    pending += self._reach_of(cell[0], binding.now).read
                 if not binding.is_definition:
                     pending += self._links.get(cell, ())
         return found
@@ -320,84 +430,79 @@ class _Walk:
         self.found = Slice()
         self._seen_leaves: set[tuple[Leaf, bool, bool]] = set()
         self._seen_cells: set[tuple[Cell, bool, bool]] = set()
-        self._seen_modules: set[str] = set()
-        self._pending: list[tuple[Leaf, bool, bool]] = []
-        self._optional = False
+        self._pending: deque[tuple[Leaf, bool, bool]] = deque()
+        self._starts: set[str] = set()
+        self._uses: dict[str, set[str]] = defaultdict(set)
+        self._asked: set[str] = set()
 
     def run(self) -> Slice:
-        while self._pending:
-            leaf, live, optional = self._pending.pop()
-            (self.found.optional if optional else self.found.leaves).add(leaf)
-            self._optional = optional
-            if self.enter(leaf):
-                self.add_leaf_needs(leaf, live)
-            else:
-                for guard in leaf.guards:
-                    self._push(guard, True)
-        self.found.optional -= self.found.leaves
+        self._close()
+        while self._push_importers():
+            self._close()
+        for leaf in self.found.leaves:
+            self.found.optional.pop(leaf, None)
         return self.found
 
-    def add_cells(self, cells: Iterable[Cell], live: bool) -> None:
-        slicer = self.slicer
+    def _close(self) -> None:
+        while self._pending:
+            leaf, live, optional = self._pending.popleft()
+            (self.found.optional if optional else self.found.leaves).setdefault(leaf)
+            if self.enter(leaf):
+                self.add_leaf_needs(leaf, live, optional)
+            else:
+                for guard in leaf.guards:
+                    self._push(guard, True, optional)
+
+    def start(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
-            key = (cell, live, self._optional)
-            if key in self._seen_cells:
-                continue
-            self._seen_cells.add(key)
-            if cell[0] != EXTERNAL:
-                slicer.consider(cell[0])
-            wild = slicer._wild.get(cell[0], set())
-            for leaf in slicer._effects.get(cell, set()) | slicer._handed_on.get(cell[0], set()) | wild:
-                self._push(leaf, live)
-            for leaf in wild:  # what it executes may read any name
-                source = slicer.project.find_module(leaf.module)
-                self.add_cells([(leaf.module, name) for name in source.bound] if source is not None else [], live=True)
+            self._starts.add(cell[0])
+            self._add_cell(cell, False, False)
 
-    def add_leaf_needs(self, leaf: Leaf, live: bool) -> None:
+    def add_leaf_needs(self, leaf: Leaf, live: bool, optional: bool = False) -> None:
+        self._starts |= set() if self._starts else {leaf.module}
         for guard in leaf.guards:
-            self._push(guard, True)
-        self._add_chains(leaf.module, leaf.now.reads, True)
-        self._add_chains(leaf.module, leaf.now.looks, live)
-        self._add_chains(leaf.module, leaf.later.reads | leaf.later.looks, live or not leaf.is_definition)
-        if live:
-            self._add_chains(leaf.module, leaf.methods.reads | leaf.methods.looks, True)
-        source = self.slicer.project.find_module(leaf.module)
-        for binding in [*leaf.imports, *leaf.stars] if source is not None else []:
-            target = source.absolute(binding) if source is not None else ""
-            if self.slicer.project.owns(target):
-                self.found.modules.add(target)
-                if binding.attribute not in (None, "*"):
-                    self._add_chains_in(target, (str(binding.attribute),), live)
-        before, self._optional = self._optional, True
-        self._add_chains(leaf.module, leaf.annotations, True)
-        self._optional = before
+            self._push(guard, True, optional)
+        needs = self.slicer.needs_of(leaf, live)
+        self.found.modules |= needs.modules
+        for cell, live_there, annotation in needs.cells:
+            self._uses[leaf.module].add(cell[0])
+            self._add_cell(cell, live_there, optional or annotation)
 
-    def _push(self, leaf: Leaf, live: bool) -> None:
-        key = (leaf, live, self._optional)
-        if key in self._seen_leaves:
+    def _add_cell(self, cell: Cell, live: bool, optional: bool) -> None:
+        key = (cell, live, optional)
+        if key in self._seen_cells:
             return
-        self._seen_leaves.add(key)
-        self._pending.append(key)
-        if leaf.module not in self._seen_modules:  # whether, and when, it is imported
-            self._seen_modules.add(leaf.module)
-            for importer in self.slicer._importers.get(leaf.module, ()):
+        self._seen_cells.add(key)
+        leaves, read_by_wild = self.slicer.leaves_of(cell)
+        for leaf in leaves:
+            self._push(leaf, live, optional)
+        for other in read_by_wild:
+            self._add_cell(other, True, optional)
+
+    def _push(self, leaf: Leaf, live: bool, optional: bool) -> None:
+        key = (leaf, live, optional)
+        if key not in self._seen_leaves:
+            self._seen_leaves.add(key)
+            self._pending.append(key)
+
+    def _push_importers(self) -> bool:
+        """Asks whether the modules run at all that only change something: by the tests around what imports them.
+
+        Returns:
+            Whether there was anything new to ask.
+        """
+        slicer = self.slicer
+        sure: set[str] = set()
+        pending = list(self._starts)
+        while pending:
+            module = pending.pop()
+            if module not in sure:
+                sure.add(module)
+                pending += [*self._uses.get(module, ()), *slicer.always_imported_by(module)]
+        asked = {leaf.module for leaf in self.found.leaves} - sure - self._asked
+        self._asked |= asked
+        for module in asked:
+            for importer in slicer.importers_of(module):
                 for guard in importer.guards:
-                    self._push(guard, True)
-
-    def _add_chains(self, module: str, chains: Iterable[Chain], live: bool) -> None:
-        for chain in chains:
-            self._add_resolution(self.slicer.resolver.resolve(module, chain), live)
-
-    def _add_chains_in(self, module: str, rest: Chain, live: bool) -> None:
-        resolution = Resolution()
-        self.slicer.resolver.resolve_in(module, rest, resolution, set())
-        resolution.whole.clear()  # importing a module does not use all of it
-        self._add_resolution(resolution, live)
-
-    def _add_resolution(self, resolution: Resolution, live: bool) -> None:
-        self.add_cells(resolution.path | resolution.final, live)
-        self.found.modules |= resolution.modules
-        for module in resolution.whole:
-            source = self.slicer.resolver.find_module(module)
-            if source is not None:
-                self.add_cells([(module, name) for name in source.bound], live)
+                    self._push(guard, True, False)
+        return bool(self._pending)

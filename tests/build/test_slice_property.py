@@ -307,7 +307,7 @@ def decorate(f):
 #: What a random module may raise by itself: then nobody can import it.
 WRONG = (
     TypeError, AttributeError, IndexError, RecursionError, KeyError, ValueError, NameError, StopIteration, ImportError,
-    AssertionError,
+    AssertionError, ArithmeticError,
 )  # fmt: skip
 
 
