@@ -20,6 +20,7 @@ from cudabuild.build.project import Project
 from cudabuild.build.resolve import EXTERNAL, Cell, Resolver
 from cudabuild.errors import CudabuildError, SourceError
 from cudabuild.fingerprint.canonical import FunctionForm, canonical_form
+from cudabuild.numba.tree import NumbaTree, is_numba
 from cudabuild.recording.captured import LINKED
 from cudabuild.recording.forms import find_unknown, form_tag, nested_forms
 from cudabuild.source import get_source
@@ -275,6 +276,8 @@ class Rebuilder:
     def _import(self, module: str) -> Any:
         if self._codes.project.owns(module):
             return sys.modules[module] if module in sys.modules else importlib.import_module(module)
+        if is_numba(module):
+            return _find_numba(module)
         refusal = self._sandbox.find_refusal(module)
         if refusal is not None:
             raise CannotRebuild(refusal[1], refusal[0])
@@ -408,6 +411,17 @@ def _find_decorator(name: str) -> Any:
     attribute, arguments = _DECORATORS[name]
     home = importlib.import_module("cudabuild.cuda" if attribute == "jit" else "cudabuild")
     return partial(getattr(home, attribute), **arguments)
+
+
+def _find_numba(module: str) -> Any:
+    """One of numba's modules as a slice sees them: with this package's names."""
+    try:
+        return _NUMBA.find_module(module)
+    except ImportError as error:
+        raise CannotRebuild(str(error)) from None
+
+
+_NUMBA = NumbaTree(takes_real=False)
 
 
 class _Attributes:

@@ -237,7 +237,8 @@ class Describer:
     def _name_of(self, value: Any, function: FunctionType) -> dict[str, Any] | None:
         """A name that leads to ``value``, or None."""
         if isinstance(value, ModuleType):
-            known = sys.modules.get(value.__name__) is value
+            stand_in = type(value).__module__ == "cudabuild.numba.tree"  # numba's, as adopted packages see them
+            known = stand_in or sys.modules.get(value.__name__) is value
             return {"module": value.__name__} if known else _unknown(f"the module {value.__name__}, which is replaced")
         for module, path in _likely_names(value, function):
             if "<" not in path and find_object(module, path.split(".")) is value:

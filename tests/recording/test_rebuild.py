@@ -5,7 +5,10 @@ kind of value that it may capture; and what cannot be made again is left to JIT 
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -287,6 +290,65 @@ def test_foreign_code(modules: ModuleType, tmp_path: Path) -> None:
     (left,) = [one.left for one in build(tmp_path, tmp_path / "s.toml", nothing).kernels if "linked" in one.qualname]
     assert left is not None
     assert left.reason.startswith("link=: the foreign code that its decorator links to it cannot be written down")
+
+
+NUMBA = """
+import math
+import numba
+from numba import cuda, float32
+
+def make(n):
+    from numba import cuda as nc
+    import numba as nb
+    @nc.jit(device=True)
+    def inner(x):
+        return x * n
+    @nc.jit
+    def k(a):
+        local = nc.local.array(2, dtype=nb.float32)
+        local[0] = inner(a[nc.grid(1)])
+        a[nc.grid(1)] = local[0] + math.sqrt(a[0])
+    return k
+
+class Maker:
+    def __init__(self, n):
+        self.n = n
+    def make(self):
+        n = self.n
+        def impl(a, k=self.n):
+            a[cuda.grid(1)] = n + k
+        return cuda.jit(impl)
+"""
+
+
+def test_a_package_written_for_numba(tmp_path: Path) -> None:
+    (tmp_path / "written_for_numba.py").write_text(NUMBA)
+    code = """
+    import cudabuild
+    cudabuild.adopt("written_for_numba")
+    import numpy as np, written_for_numba as m
+    from cudabuild.fingerprint import compute_fingerprint
+    a = np.ones(4, np.float32)
+    for kernel, more in ((m.make(3), ()), (m.Maker(2).make(), (5,))):
+        kernel[1, 4](a, *more)
+        print(compute_fingerprint(kernel.definition, list(kernel._launchers)[0]).digest.hex())
+    """
+    environment = {**os.environ, "CUDABUILD_DEVICE": "cpu", "CUDABUILD_RECORD": str(tmp_path / "s.toml")}
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = []
+
+    def check(session: Session, discovery: Discovery) -> None:
+        assert not [str(kernel.left) for kernel in discovery.kernels if kernel.left]
+        for kernel in discovery.kernels:
+            definition = session._kernels[kernel.module, kernel.qualname, kernel.variant].definition
+            assert definition is not None
+            (text,) = kernel.signatures
+            found.append(compute_fingerprint(definition, parse_signature(text)).digest.hex())
+
+    build(tmp_path, tmp_path / "s.toml", check, dialect="numba")
+    assert sorted(found) == sorted(done.stdout.split())
 
 
 # sources that changed since, and files that a person wrote
