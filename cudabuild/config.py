@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "SETTINGS", "Setting", "all_variables", "changed_environment", "check_table", "environment", "find_setting", "get",
-    "get_setting", "log", "swap_environment", "warn",
+    "SETTINGS", "Setting", "all_variables", "changed_environment", "check_table", "environment", "find_setting",
+    "find_unknown_variables", "get", "get_setting", "log", "swap_environment", "warn",
 ]  # fmt: skip
 
 
@@ -391,6 +391,17 @@ def swap_environment(make: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Callab
         holder._data = data
 
     return give_back
+
+
+def find_unknown_variables() -> list[str]:
+    """One line for each variable of the environment that is spelled like one of ours and is none."""
+    known = {setting.variable for setting in SETTINGS if setting.variable}
+    lines = []
+    for variable in all_variables("CUDABUILD_"):
+        if variable not in known:
+            near = nearest_name(variable, known)
+            lines.append(f"unknown variable {variable}" + (f": did you mean {near}?" if near else ""))
+    return lines
 
 
 def changed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from cudabuild.build.settings import BuildSettings, format_settings
 from cudabuild.build.table import format_driver, format_notable, format_table
 from cudabuild.build.worker import CompileResult
 from cudabuild.build.write import Written
+from cudabuild.config import find_unknown_variables
 from cudabuild.image.image import KernelImage
 
 __all__ = ["Meter", "format_errors", "format_left", "format_summary"]
@@ -81,6 +82,7 @@ def format_summary(
     widths = " and ".join(map(str, settings.index_widths))
     lines = [f"targets {targets} (archs from {origins.get('archs', 'the default')}); index width {widths}"]
     lines += [line for line in format_settings(settings) if not line.startswith("archs = ")]
+    lines += [f"warning: {text}" for text in find_unknown_variables()]
     lines += [f"warning: {text}; it was not looked into" for text in result.unreadable]
     lines += result.notes
     if not result.kernels:

@@ -20,7 +20,7 @@ from cudabuild.build.native import find_gpus, find_tools
 from cudabuild.cache.location import find_root
 from cudabuild.cli.output import add_json_argument, count, format_rows, json_of_settings, print_json
 from cudabuild.cli.project import is_project
-from cudabuild.errors import CudabuildError, TargetError, nearest_name
+from cudabuild.errors import CudabuildError, TargetError
 from cudabuild.image.image import DeviceInfo
 from cudabuild.image.provider import format_driver
 from cudabuild.importer.listing import find_shipped
@@ -148,19 +148,15 @@ def _describe_cache(problems: list[str]) -> dict[str, Any]:
 
 
 def _describe_environment(problems: list[str]) -> list[dict[str, str]]:
-    known = {setting.variable: setting for setting in config.SETTINGS if setting.variable}
-    found = []
-    for variable, value in config.all_variables("CUDABUILD_").items():
-        found.append({"variable": variable, "value": value})
-        if variable not in known:
-            near = nearest_name(variable, known)
-            problems.append(f"unknown variable {variable}" + (f": did you mean {near}?" if near else ""))
-        elif value.strip():
+    problems += config.find_unknown_variables()
+    given = config.all_variables("CUDABUILD_")
+    for setting in config.SETTINGS:
+        if given.get(setting.variable, "").strip():
             try:
-                config.get(known[variable].name)
+                config.get(setting.name)
             except CudabuildError as error:
                 problems.append(str(error))
-    return found
+    return [{"variable": variable, "value": value} for variable, value in given.items()]
 
 
 def _describe_settings(problems: list[str]) -> list[dict[str, str]]:

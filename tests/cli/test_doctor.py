@@ -55,6 +55,8 @@ def test_settings_and_problems(tmp_path: Path) -> None:
     first, second = facts["problems"]
     assert first == "unknown variable CUDABUILD_ARCH: did you mean CUDABUILD_ARCHS?"
     assert second.startswith("bad value of the environment variable CUDABUILD_JIT")
+    told = command("build", "--out", "out", "--archs", "80", "--ptx", "none", cwd=root, CUDABUILD_ARCH="80")
+    assert "cudabuild: warning: unknown variable CUDABUILD_ARCH: did you mean CUDABUILD_ARCHS?" in told
     out = command("doctor", cwd=root, CUDABUILD_INDEX="7")
     assert "1 problem\n  bad value of the environment variable CUDABUILD_INDEX\n    found:    '7'" in out
 
