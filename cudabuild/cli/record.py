@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
-from cudabuild import config
+from cudabuild import config, importer
 from cudabuild.cli.output import add_json_argument, print_json
 from cudabuild.errors import SettingError
 from cudabuild.recording.merge import merge_parts
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         status = subprocess.run(
             command,
-            env=config.changed_environment({"CUDABUILD_RECORD": path}),
+            env=config.changed_environment({"CUDABUILD_RECORD": path, **_startup()}),
             check=False,
             stdout=sys.stderr if options.json else None,
         ).returncode
@@ -68,6 +68,14 @@ def run(options: argparse.Namespace) -> int:
     if not merged:
         return status or 1
     return status if status >= 0 else 128 - status  # as a shell tells a signal
+
+
+def _startup() -> dict[str, str]:
+    """What has cudabuild imported first where packages are to be adopted: a program for numba does not do that."""
+    if not config.get("adopt"):
+        return {}
+    folder = os.path.join(os.path.dirname(importer.__file__), "startup")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (folder, config.environment("PYTHONPATH"))))}
 
 
 def _count(path: str) -> tuple[int, int]:

@@ -474,3 +474,30 @@ def test_with_the_real_numba(tmp_path: Path) -> None:
     print(isinstance(old.names, old.Dict), isinstance(kind, old.types.ListType), kind)
     """
     assert run(tmp_path, code, real=True) == "6.0 3.0 3.0\nTrue True ListType[float64]"
+
+
+def test_recording_adopts_programs_that_do_not_know_of_it(tmp_path: Path) -> None:
+    """A ``sitecustomize`` of the user's own still runs."""
+    write_files(
+        tmp_path,
+        {
+            **PACKAGE,
+            "sitecustomize.py": "import builtins; builtins.customized = 'yes'",
+            "program.py": """
+                import numpy as np
+                from old import kernels
+                kernels.scale[1, 32](np.arange(4.0))
+                print(customized, __name__)
+            """,
+        },
+    )
+    command = ["-m", "cudabuild", "record", "--out", "found.toml", "--", sys.executable, "program.py"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(CHECKOUT)]), "CUDABUILD_DEVICE": "cpu",
+             "CUDABUILD_ADOPT": "old", "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip() == "yes __main__"
+    assert "found.toml: 1 kernel and 1 signature new" in done.stderr
+    assert 'name = "old.kernels:scale"' in (tmp_path / "found.toml").read_text(encoding="utf-8")

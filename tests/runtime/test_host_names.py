@@ -97,6 +97,8 @@ def test_contexts_and_versions() -> None:
     info = cuda.current_context().get_memory_info()
     assert (info.free, info.total) == info
     assert 0 < info.free <= info.total
+    cuda.current_context().deallocations.clear()  # what programs for numba-cuda call to have memory back
+    assert len(cuda.current_context().deallocations) == 0
     assert cuda.is_bfloat16_supported()
     assert int(cuda.legacy_default_stream()) in (0, 1)
     cuda.close()
