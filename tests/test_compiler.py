@@ -12,7 +12,7 @@ import pytest
 
 from cudabuild import compiler, cuda
 from cudabuild.definition import KernelDefinition, Options
-from cudabuild.errors import CompilationError
+from cudabuild.errors import CompilationError, ToolError
 from cudabuild.ir.ir import Function
 from cudabuild.target import parse_target
 from cudabuild.types import parse_signature
@@ -98,6 +98,24 @@ def test_two_compilations_give_the_same_bytes() -> None:
     assert [bytes(image.data) for image in first] == [bytes(image.data) for image in second]
     alone = compiler.compile_image(DEFINITION, SIGNATURE, target=COMPUTE_75, index_width=64)
     assert bytes(alone.data) == bytes(first[3].data), "alone or with others, the image is the same"
+
+
+def test_cubins_linked_in_threads_are_the_same() -> None:
+    targets = [SM_75, SM_90, COMPUTE_75]
+    plain = compiler.compile_images(DEFINITION, SIGNATURE, targets, [32, 64])
+    threaded = compiler.compile_images(DEFINITION, SIGNATURE, targets, [32, 64], threads=3)
+    assert [(image.target, image.index_width, bytes(image.data), image.attributes) for image in threaded] == [
+        (image.target, image.index_width, bytes(image.data), image.attributes) for image in plain
+    ]
+
+
+def test_what_a_linker_refuses_in_a_thread_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> object:
+        raise ToolError("refused")
+
+    monkeypatch.setattr(compiler.cubin, "link_cubin", refuse)
+    with pytest.raises(ToolError, match="refused"):
+        compiler.compile_images(DEFINITION, SIGNATURE, [SM_75, SM_90], [32, 64], threads=3)
 
 
 def test_options_reach_the_code_and_the_image() -> None:

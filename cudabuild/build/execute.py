@@ -159,12 +159,13 @@ class _Workers:
         with self._lock:
             self._closed = True
             workers, self._all = self._all, []
-        # After an error or Ctrl-C the workers are in the middle of something: nothing of it is wanted any more.
-        for worker in workers:
-            if error[0] is not None:
+        if error[0] is not None:  # the workers are in the middle of something: nothing of it is wanted any more
+            for worker in workers:
                 worker.kill()
         for worker in workers:
             worker.close()
+            if error[0] is not None:
+                worker.keep_made()
 
     def _start(self, linker: int | None) -> Worker:
         """A worker that has made its discovery.

@@ -144,6 +144,11 @@ class Worker:
         """Ends the process at once: nothing of what it does is wanted any more."""
         self.process.kill()
 
+    def keep_made(self) -> None:
+        """Publishes what a dead worker had made and not published."""
+        cache = Cache.open()
+        cache.publish(*(image for image in self.made if cache.find(image.key, image.target) is None))
+
     def close(self) -> int:
         """Lets the process publish what it made, and end; returns its exit status."""
         with self._closing:
@@ -174,7 +179,7 @@ def compile_with(worker: Worker, task: Task, renew: Callable[[], Worker]) -> tup
     try:
         return worker, worker.ask(task)
     except WorkerEnded as death:
-        Cache.open().publish(*worker.made)
+        worker.keep_made()
         worker = renew()
         if len(task.targets) == 1:
             return worker, CompileResult(task, [], errors=(_name_death(task, death),))

@@ -27,7 +27,6 @@ from cudabuild.build.project import Project
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import CompileResult, Task
 from cudabuild.errors import BuildError, CudabuildError, SettingError, ToolError
-from cudabuild.image.image import KernelImage
 from cudabuild.target import TARGETS
 
 KERNELS = """
@@ -169,7 +168,9 @@ class _Dying:
 
     def __init__(self, deadly: str) -> None:
         self.deadly = deadly
-        self.made: list[KernelImage] = []
+
+    def keep_made(self) -> None:
+        """It has made nothing."""
 
     def ask(self, task: Task) -> CompileResult:
         if self.deadly in task.targets:
