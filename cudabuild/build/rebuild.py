@@ -43,13 +43,13 @@ class Located:
     """A function in the text of a module.
 
     Attributes:
-        module, qualname, code: what it is.
+        module, code: what it is.
         line: that of its ``def``.
         form: its canonical form; ``digest`` is the beginning of that in hexadecimal.
     """
 
-    def __init__(self, module: str, qualname: str, code: CodeType) -> None:
-        self.module, self.qualname, self.code = module, qualname, code
+    def __init__(self, module: str, code: CodeType) -> None:
+        self.module, self.code = module, code
         cells = tuple(CellType() for _ in code.co_freevars)
         tree = get_source(FunctionType(code, {"__name__": module}, code.co_name, None, cells)).tree
         self.line = tree.lineno
@@ -74,6 +74,7 @@ class Codes:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._codes: dict[str, list[tuple[str, CodeType]]] = {}
+        self._located: dict[int, Located] = {}  # by the identity of code objects, which ``_codes`` keeps
 
     def find(self, module: str, qualname: str, line: int = 0, digest: str = "") -> Located:
         """The function that was recorded.
@@ -103,10 +104,13 @@ class Codes:
         raise CannotRebuild(f"there are several functions {qualname}, and all of them were edited since", "stale")
 
     def _locate(self, module: str, code: CodeType) -> Located:
-        try:
-            return Located(module, code.co_name, code)
-        except SourceError as error:
-            raise CannotRebuild(str(error)) from None
+        known = self._located.get(id(code))
+        if known is None:
+            try:
+                known = self._located[id(code)] = Located(module, code)
+            except SourceError as error:
+                raise CannotRebuild(str(error)) from None
+        return known
 
     def _all(self, module: str) -> list[tuple[str, CodeType]]:
         if module not in self._codes:

@@ -67,6 +67,7 @@ class Recorded:
         self._codes = Codes(self.project)
         self._plain: dict[tuple[str, str], list[RecordedKernel]] = {}
         self._made: list[_Made] = []
+        self._by_meaning: dict[tuple[Any, ...], _Made] = {}
         self._left: list[Kernel] = []
         foreign: list[RecordedKernel] = []
         for record in read_recorded(settings):
@@ -92,8 +93,14 @@ class Recorded:
         except CannotRebuild as error:
             self._left.append(self._leave(record, error))
             return
-        self._made.append(_Made(record, located, cells))
         self.cells |= cells
+        key = (located.code, *_meaning(record))
+        made = self._by_meaning.get(key)
+        if made is not None:  # recorded before and after an edit of the source: one kernel by now
+            made.record = made.record.with_signatures(dict.fromkeys([*made.record.signatures, *record.signatures]))
+            return
+        self._by_meaning[key] = made = _Made(record, located, cells)
+        self._made.append(made)
 
     def join(self, kernels: Iterable[Kernel], sandbox: Any) -> list[Kernel]:
         """What a build found in the modules, with the recorded kernels in place of those that it had to leave.
@@ -145,8 +152,12 @@ class Recorded:
             sandbox: open, and :attr:`cells` have run.
         """
         kernels = list(self._left)
+        failures: dict[frozenset[Cell], Failure | None] = {}
         for made in self._made:
-            failure = sandbox.find_failure(sorted(made.cells))
+            cells = frozenset(made.cells)
+            if cells not in failures:
+                failures[cells] = sandbox.find_failure(sorted(cells))
+            failure = failures[cells]
             if failure is not None:
                 kernels.append(self._make_left(made.record.module, made.record.qualname, failure))
                 continue
@@ -225,6 +236,19 @@ def _left_kernel(project: Project, module: str, qualname: str, failure: Failure)
     remedies = [remedy.format(name=repr(failure.about)) for remedy in KINDS[failure.kind]]
     left = LeftToJit(module, qualname, failure.kind, failure.file, failure.line, text, "", failure.reason, remedies)
     return Kernel(module, qualname, failure.file, failure.line, None, left)
+
+
+def _meaning(record: RecordedKernel) -> tuple[str, ...]:
+    """What makes a kernel of a function in the text, whatever that text was when it was recorded."""
+    values = (_without_places(dict(record.captured)), _without_places(dict(record.defaults)))
+    return (record.dialect, repr(sorted(record.options.items(), key=str)), repr(values))
+
+
+def _without_places(form: Any) -> Any:
+    if isinstance(form, dict):
+        ignored = ("line", "code") if "function" in form else ("file",) if "digest" in form else ()
+        return {key: _without_places(value) for key, value in form.items() if key not in ignored}
+    return [_without_places(item) for item in form] if isinstance(form, list) else form
 
 
 def _values(record: RecordedKernel) -> str:

@@ -59,6 +59,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "not-rebuilt": (
         "let the function that makes the kernel take plain values: numbers, arrays, dtypes, functions of this project",
         "make the value an argument of the kernel",
+        "take it out of the signature file, if it is not wanted any more",
     ),
     "unreadable": ("correct the file: kernels that need it are compiled at run time until then",),
 }

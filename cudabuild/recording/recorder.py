@@ -63,8 +63,9 @@ class Recorder:
                     self._check(record, text)
                     self._append(format_record(text).encode())
                     self._written.add(text)
-        except (CudabuildError, OSError) as error:
-            config.warn(f"{name} was not recorded in {self.path}: {error}", f"record {name}")
+        except Exception as error:  # captured objects are anybody's, and what they raise must not end a program
+            why = str(error) if isinstance(error, CudabuildError | OSError) else f"{type(error).__name__}: {error}"
+            config.warn(f"{name} was not recorded in {self.path}: {why}", f"record {name}")
 
     def _check(self, record: RecordedKernel, text: str) -> None:
         """Raises CudabuildError where a record would not be read back as it is: nothing may spoil the whole file."""

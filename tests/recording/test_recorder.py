@@ -308,6 +308,23 @@ def test_what_has_no_name_spoils_nothing(tmp_path: Path) -> None:
     assert recorded(tmp_path) == {"plain": ["float32[::1], int"]}
 
 
+def test_objects_that_raise_end_no_program(tmp_path: Path) -> None:
+    code = """
+    class Hostile:
+        def __getattribute__(self, name):
+            raise RuntimeError("never")
+    from cudabuild.recording.recorder import find_recorder
+    find_recorder().add(kernels.make(Hostile()).definition, kernels.declared.signatures[0][1:], "cudabuild")
+    kernels.plain[1, 4](a, 2)
+    """
+    process = start(tmp_path, code)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert recorded(tmp_path) == {"plain": ["float32[::1], int"]}
+    assert "kernels:make.<locals>.made was not recorded in" in errors
+    assert "RuntimeError: never" in errors
+
+
 def test_kernels_of_cudabuild_itself_are_left_out(tmp_path: Path) -> None:
     code = """
     from cudabuild import cuda
