@@ -203,6 +203,7 @@ class WheelFile:
 
     def _write(self, target: zipfile.ZipFile, changes: dict[str, bytes | None]) -> None:
         record_name = f"{self.dist_info}/RECORD"
+        target.comment = self._zip.comment
         rows: list[tuple[str, str, str]] = []
         added = sorted(name for name, data in changes.items() if data is not None and name not in self._members)
         # Metadata stands last in a wheel, where installers look for it first.

@@ -45,6 +45,7 @@ def make_wheel(
     rows = [line(name, data, "sha384" if name == "single.py" else "sha256") for name, data in files.items()]
     csv.writer(text, lineterminator="\r\n").writerows([*rows, ("p-1.dist-info/RECORD", "", "")])
     with zipfile.ZipFile(path, "w") as archive:
+        archive.comment = b"by hand"
         record = text.getvalue() if record is None else record
         for name, data in {**files, "p-1.dist-info/RECORD": record.encode()}.items():
             info = zipfile.ZipInfo(name, DATE)
@@ -125,6 +126,7 @@ def test_everything_else_stays(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         after = {info.filename: info for info in archive.infolist()}
         assert archive.read("p-1.dist-info/WHEEL").decode() == WHEEL
+        assert archive.comment == b"by hand"
     new = after.pop("a.bin")
     assert (new.date_time, new.external_attr >> 16, new.compress_type) == (DATE, 0o100644, zipfile.ZIP_DEFLATED)
     assert list(after) == list(before)

@@ -259,16 +259,24 @@ def _uv_build(row: _Row) -> Iterable[str]:
     yield from _check_sdist(row, _only(row.output, "*.tar.gz"))
 
 
-def _build_ext(row: _Row) -> Iterable[str]:
+def _run_setup(row: _Row, *arguments: str) -> None:
     start = ["setup.py"] if (row.project / "setup.py").exists() else ["-c", "from setuptools import setup; setup()"]
-    row.call(row.python, *start, "build_ext", "--inplace")
+    row.call(row.python, *start, *arguments)
+
+
+def _build_ext(row: _Row) -> Iterable[str]:
+    _run_setup(row, "build_ext", "--inplace")
     yield from _check_in_place(row)
 
 
 def _build_cuda(row: _Row) -> Iterable[str]:
+    """The command of setuptools, and ours, which must do the same."""
+    _run_setup(row, "build_cuda", "--inplace")
+    yield from _check_in_tree(row)
+    shutil.rmtree(row.project / row.place.in_tree)
     row.call(row.python, "-m", "cudabuild", "build", "--inplace")
-    if row.layout in NATIVE_LAYOUTS:  # which ``build`` alone does not make
-        row.call(row.python, "setup.py", "build_ext", "--inplace")
+    if row.layout in NATIVE_LAYOUTS:  # which neither of them makes
+        _run_setup(row, "build_ext", "--inplace")
     yield from _check_in_place(row)
 
 
