@@ -22,6 +22,7 @@ from cudabuild.backend.check import check_function
 from cudabuild.backend.disassemble import disassemble
 from cudabuild.backend.emit import emit_module
 from cudabuild.backend.nvptx import NvptxDialect
+from cudabuild.collection import PausedCollection
 from cudabuild.definition import OPTIONS, Options
 from cudabuild.digest import digest_sources
 from cudabuild.faults import portable_sites
@@ -48,7 +49,17 @@ if TYPE_CHECKING:
 
     Watch = Callable[[str, float], None]
 
-__all__ = ["STAGES", "Compilation", "Request", "Stage", "compile_image", "compile_images", "dump", "lower_ir", "toolchain"]
+__all__ = [
+    "STAGES",
+    "Compilation",
+    "Request",
+    "Stage",
+    "compile_image",
+    "compile_images",
+    "dump",
+    "lower_ir",
+    "toolchain",
+]
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,13 @@ class Compilation:
 
     def _key(self, stage: Stage, request: Request) -> tuple[Any, ...]:
         return (stage.name, *(getattr(request, part) for part in stage.depends))
+
+    def release(self) -> None:
+        """Lets go of all results, which must not be in use any more."""
+        function = self._results.get(("ir",))
+        if function is not None:
+            function.release()
+        self._results.clear()
 
     def symbol(self, index_width: int) -> str:
         """The entry's name: readable in profilers, and distinct for every overload, option set and width."""
@@ -355,11 +373,14 @@ def compile_images(
     """
     work = Compilation(definition, signature, options, watch)
     requests = [Request(target, width) for target in targets for width in index_widths]
-    if work.get("ir", Request()).links:  # PTX calls what only a linker knows
-        requests = [request for request in requests if request.target is None or not request.target.is_ptx]
-    if threads > 1:
-        work.link_beside(requests, threads)
-    return [work.get("image", request) for request in requests]
+    with PausedCollection():
+        if work.get("ir", Request()).links:  # PTX calls what only a linker knows
+            requests = [request for request in requests if request.target is None or not request.target.is_ptx]
+        if threads > 1:
+            work.link_beside(requests, threads)
+        images = [work.get("image", request) for request in requests]
+        work.release()
+    return images
 
 
 def dump(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cudabuild.backend import llvm
 from cudabuild.backend.emit import emit_module
+from cudabuild.collection import PausedCollection
 from cudabuild.cpu.abi import CHECKS, TEXT_CONSTANTS
 from cudabuild.cpu.checked import CheckedDialect
 from cudabuild.cpu.dialect import HostDialect
@@ -62,11 +63,12 @@ def _lower(definition: KernelDefinition, signature: Signature) -> Function:
     from cudabuild.ir.passes import run_passes
     from cudabuild.ir.passes.inline import inline_calls
 
-    function = build_ir(definition, signature)
-    _refuse_gpu_memory(function)
-    _refuse_foreign_code(function)
-    inline_calls(function, _must_be_inlined)
-    return run_passes(function, target_kind="host")
+    with PausedCollection():
+        function = build_ir(definition, signature)
+        _refuse_gpu_memory(function)
+        _refuse_foreign_code(function)
+        inline_calls(function, _must_be_inlined)
+        return run_passes(function, target_kind="host")
 
 
 def _refuse_gpu_memory(function: Function) -> None:

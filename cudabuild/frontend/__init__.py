@@ -62,6 +62,7 @@ def build_ir(definition: KernelDefinition, signature: Signature, options: Option
     function = Function(hir.name, params, result, [], not definition.is_device, hir.location)
     inference.lower(function)
     function.links = tuple(inference.session.links)
+    inference.session.release(inference)
     end_where_raised(function)
     verify_stage(function)
     _refuse_recursive_waits(function)

@@ -76,7 +76,7 @@ def literal_number(node: ast.AST) -> int | float | None:
             return None
     else:
         return None
-    if any(part is None for part in parts):
+    if None in parts:
         return None
     try:
         value = _LITERAL_OPERATORS[type(node.op)](*parts)

@@ -194,7 +194,15 @@ class FunctionInference:
                     self._quiet.discard(target)
                     changed = True
                 reached.add(target)
+        context.builder.block.instructions = []  # records hold what they need
         return changed
+
+    def release(self) -> None:
+        """Lets go of what was found out, once the IR is made."""
+        for noted in (self.states, self.records, self._looked_at, self._calls_at, self._patterns, self._uses):
+            noted.clear()
+        for block in self.hir.blocks:
+            block.instructions.clear()
 
     def _look_at(self, context: Context, block: HirBlock) -> bool:
         """Looks at the operations of a block; True if an operand's key changed."""
@@ -243,14 +251,15 @@ class FunctionInference:
             return states[instr]
         pattern = pattern_of(instr, operands, self.free.locals)
         known = self._patterns.get(pattern)
+        if known is not None and (made := known.made_alike()) is not None:
+            return self._keep(instr, operands, known, made)
         context.at(instr.location, (self, instr))
         written = context.builder.block.instructions
         start = len(written)
         if known is not None:
             made = replay(context, known, operands)
             if made is not None:
-                static = known if start == len(written) else Record(operands, written[start:], made, known.called)
-                return self._keep(instr, operands, static)
+                return self._keep(instr, operands, Record(operands, written[start:], made, known.called), made)
         calls = self.session.calls
         try:
             # A copy: where a variable has no value, numba's rules put a zero in the place of the operand.
@@ -272,9 +281,9 @@ class FunctionInference:
             return made
         if pattern is not None and record.is_anywhere:
             self._patterns[pattern] = record
-        return self._keep(instr, operands, record)
+        return self._keep(instr, operands, record, made)
 
-    def _keep(self, instr: HirInstr, operands: list[Operand | None], record: Record) -> Operand:
+    def _keep(self, instr: HirInstr, operands: list[Operand | None], record: Record, made: Operand) -> Operand:
         """Notes what an operation is, for as long as its operands stay what they are."""
         self.records[instr] = record
         self._looked_at[instr] = operands
@@ -282,7 +291,7 @@ class FunctionInference:
             self._calls_at[instr] = record.called
             for specialisation in record.called:
                 self.called.setdefault(specialisation, instr.location)
-        return record.made
+        return made
 
     def _place(self, instr: HirInstr, refusal: Refusal) -> Location:
         if refusal.operand is not None and refusal.operand < len(instr.nodes):
@@ -415,8 +424,10 @@ class _Lowering:
         if instr.op == "param":
             argument = self.inference.callee.own(self.arguments, instr.attrs["index"])
             return expand(context, map_leaves(argument, lambda leaf: self._constant(context, leaf)))
-        context.at(instr.location, (self.inference, instr))
         record = self.inference.records.get(instr)
+        if record is not None and record.is_static:
+            return record.made
+        context.at(instr.location, (self.inference, instr))
         if record is not None:
             made = replay(context, record, [None if v is None else self.values.get(v) for v in instr.operands])
             if made is not None:

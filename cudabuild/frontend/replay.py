@@ -36,14 +36,32 @@ class Record(NamedTuple):
     called: tuple[Any, ...]
 
     @property
+    def is_static(self) -> bool:
+        """Whether it is an object that exists at compile time only, whatever else its operands are."""
+        return not self.written and type(self.made) is Static
+
+    @property
     def is_anywhere(self) -> bool:
-        """Whether the same would be written in another place: arrays made in a kernel are told apart by theirs."""
-        return not any("key" in instr.attrs for instr in self.written)
+        """Whether the same would be written in another place, for other operands that are alike.
+
+        Arrays made in a kernel are told apart by their place; and of ``x * x`` nothing can be said for ``x * y``.
+        """
+        values = [id(operand) for operand in self.operands if isinstance(operand, Value)]
+        return len(set(values)) == len(values) and not any("key" in instr.attrs for instr in self.written)
+
+    def made_alike(self) -> Operand | None:
+        """The result of an operation that is alike; None where it must be written out to be known."""
+        made = self.made
+        if isinstance(made, Value):
+            if type(made.type) not in _PLAIN:
+                return None
+            return made if type(made) is Instr and made.op == "const" else Value(made.type)
+        return made if type(made) in (Static, NoneOperand) else None
 
 
 #: Operations that are written alike wherever their operands are alike, with the attributes that count.
 _ALIKE: dict[str, tuple[str, ...]] = {
-    "name": ("identifier",), "attribute": ("name",), "binary": ("operator",), "unary": ("operator",),
+    "attribute": ("name",), "binary": ("operator",), "unary": ("operator",),
     "compare": ("operator",), "call": ("keywords", "starred"),
 }  # fmt: skip
 
@@ -63,15 +81,19 @@ def pattern_of(instr: HirInstr, operands: Sequence[Operand | None], local_names:
         operands: its operands.
         local_names: the names that the function binds.
     """
-    counting = _ALIKE.get(instr.op)
+    op, attrs = instr.op, instr.attrs
+    if op == "name":
+        return attrs["identifier"]
+    if op == "const":
+        return op, type(attrs["value"]), repr(attrs["value"])
+    counting = _ALIKE.get(op)
     if counting is None:
         return None
-    attrs = instr.attrs
-    pattern: list[Any] = [instr.op, *[attrs.get(name) for name in counting]]
-    if instr.op == "attribute":
+    pattern: list[Any] = [op, *map(attrs.get, counting)]
+    if op == "attribute":
         pattern.append(is_dotted_name(instr.nodes[0], local_names))
     for operand in operands:
-        key = _pattern_of(operand)
+        key = id(operand.value) if type(operand) is Static else _pattern_of(operand)  # alive as long as the record
         if key is None:
             return None
         pattern.append(key)
@@ -81,7 +103,7 @@ def pattern_of(instr: HirInstr, operands: Sequence[Operand | None], local_names:
 def _pattern_of(operand: Operand | None) -> Any:
     kind = type(operand)
     if kind is Static:
-        return id(operand.value)  # type: ignore[union-attr]  # alive as long as the record of the operation
+        return id(operand.value)  # type: ignore[union-attr]
     if isinstance(operand, Value):
         if kind is Instr:
             if operand.op == "const":  # type: ignore[attr-defined]
@@ -108,11 +130,9 @@ def replay(context: Context, record: Record, operands: Sequence[Operand | None])
         record: of the operation.
         operands: in place of the recorded ones.
     """
-    if not record.written and type(record.made) is Static:  # the same object, whatever the operands
-        return record.made
     values: dict[Value, Value] = {}
     for old, new in zip(record.operands, operands, strict=True):
-        if not _match(old, new, values):
+        if (old is not new or type(old) is not Static) and not _match(old, new, values):
             return None
     for specialisation in record.called:
         if specialisation is None or not specialisation.inference.settled:
@@ -122,9 +142,9 @@ def replay(context: Context, record: Record, operands: Sequence[Operand | None])
     try:
         for instr in record.written:
             own = [values[operand] for operand in instr.operands]
-            values[instr] = copy = Instr(instr.type, location, instr.op, own, dict(instr.attrs), block)
+            values[instr] = copy = Instr(instr.type, location, instr.op, own, {**instr.attrs}, block)
             copies.append(copy)
-        made = _moved(record.made, values)
+        made = values[record.made] if isinstance(record.made, Value) else _moved(record.made, values)
     except KeyError:  # a value from further back than the operands
         return None
     if made is None:
@@ -147,6 +167,9 @@ def _match(old: Operand | None, new: Operand | None, values: dict[Value, Value])
         if type(old) is Instr and (old.op == "const" or type(old.type) not in _PLAIN):
             if type(new) is not Instr or old.op != new.op:
                 return False
+            if old.op == "const":  # one of several may stand for all
+                values[old] = new
+                return True
             if old.op in _TAKEN_APART and not all(map(_match, old.operands, new.operands, repeat(values))):
                 return False
         return values.setdefault(old, new) is new

@@ -109,6 +109,15 @@ class Session:
                     pending.append((callee, (move or _mover(inference, location)) if _is_own(callee.callee) else None))
         return list(found.values())
 
+    def release(self, root: FunctionInference) -> None:
+        """Lets go of what was found out about a function and all that it calls.
+
+        These objects refer to one another in circles: left alone, they would be the garbage collector's to find.
+        """
+        for inference in (root, *(specialisation.inference for specialisation in self.specialisations.values())):
+            inference.release()
+        self._sites.clear()
+
     def hold(self, value: Any) -> None:
         """See ``CallTarget``."""
         if not any(value is held for held in self.held):

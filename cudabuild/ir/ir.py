@@ -130,6 +130,13 @@ class Function:
         visit(self)
         return list(found)
 
+    def release(self) -> None:
+        """Takes this function and its callees apart, so that they need no garbage collector."""
+        for one in (self, *self.callees):
+            for block in one.blocks:
+                block.instructions.clear()
+                block.predecessors.clear()
+
     def instructions(self) -> list[Instr]:
         return [instr for block in self.blocks for instr in block.instructions]
 

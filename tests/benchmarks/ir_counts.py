@@ -6,8 +6,8 @@
 
 ``sample`` stands for the eight kernels of the sample; the others name a kernel of ``tests/wild``, its project unpacked
 in ROOT. Instructions are counted in what LLVM is given for sm_80, before any optimisation, without what comes from
-libdevice. Answers with one JSON object on the last line: kernel -> instructions, and for cudabuild milliseconds in
-all and in LLVM and nvJitLink too. With ``numba`` the interpreter's numba-cuda compiles; neither needs a GPU.
+libdevice. Answers with one JSON object on the last line: kernel -> instructions. With ``numba`` the interpreter's
+numba-cuda compiles; neither needs a GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = CHECKOUT / "sample_project" / "src"
 WILD = CHECKOUT / "tests" / "wild"
 
-__all__ = ["count_instructions", "main"]
+__all__ = ["count_instructions", "main", "our_kernels"]
 
 
 def count_instructions(text: str) -> int:
@@ -134,34 +134,27 @@ def count_numba(what: list[str]) -> dict[str, Any]:
     return {name: count_instructions(compile_numba(*kernel)) for name, kernel in kernels.items()}
 
 
-def count_ours(what: list[str]) -> dict[str, Any]:
+def our_kernels(what: list[str]) -> dict[str, tuple[Any, Any]]:
+    """Name -> definition and signature."""
     sys.path.insert(0, str(CHECKOUT))
     if what == ["sample"]:
         sys.path.insert(0, str(SAMPLE))
         import cudabuild_sample
 
         kernels = {name: getattr(cudabuild_sample, name) for name in cudabuild_sample.__all__}
-        chosen = {name: (kernel.definition, kernel.definition.signatures[0]) for name, kernel in kernels.items()}
-    else:
-        sys.path.insert(0, str(CHECKOUT / "tests" / "conformance" / "shim"))
-        from cudabuild.runtime.jit_dispatcher import type_of_argument
+        return {name: (kernel.definition, kernel.definition.signatures[0]) for name, kernel in kernels.items()}
+    sys.path.insert(0, str(CHECKOUT / "tests" / "conformance" / "shim"))
+    from cudabuild.runtime.jit_dispatcher import type_of_argument
 
-        kernel, arguments = wild_kernel(*what)
-        chosen = {what[2]: (kernel.definition, tuple(map(type_of_argument, arguments)))}
-    return {name: measure(*one) for name, one in chosen.items()}
+    kernel, arguments = wild_kernel(*what)
+    return {what[2]: (kernel.definition, tuple(map(type_of_argument, arguments)))}
 
 
-def measure(definition: Any, signature: Any) -> dict[str, Any]:
-    """Instructions, and the milliseconds that compiling for sm_80 takes in all and behind the doors: the quickest."""
-    from bench_compile import Doors, compile_once, watch_doors
-
+def count_ours(what: list[str]) -> dict[str, int]:
+    kernels = our_kernels(what)
     from cudabuild.compiler import dump
-    from cudabuild.target import parse_target
 
-    doors = watch_doors(Doors())
-    text = dump(definition, signature, "llvm", index_width=64)
-    costs = [compile_once(definition, signature, [parse_target("sm_80")], doors) for _ in range(5)]
-    return {"instructions": count_instructions(text), **min(costs, key=lambda cost: cost["total"])}
+    return {name: count_instructions(dump(*one, "llvm", index_width=64)) for name, one in kernels.items()}
 
 
 def main() -> int:

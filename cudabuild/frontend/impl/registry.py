@@ -112,35 +112,54 @@ def _spelling(item: Any) -> str:
 
 
 def _checked(function: Callable[..., Operand], name: str) -> Rule:
-    """The rule with its arguments checked against the parameters of ``function`` (after the context)."""
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())[1:]
+    """The rule with its arguments checked against the parameters of ``function`` (after the context).
+
+    The parameters are looked at when the rule is first called: there are a thousand rules, and a kernel needs few.
+    """
+    bounds: tuple[int, int] | None = None
+
+    def rule(context: Context, operands: Sequence[Operand], keywords: dict[str, Operand]) -> Operand:
+        nonlocal bounds
+        if bounds is None:
+            bounds = _bounds_of(function)
+        if not keywords and bounds[0] <= len(operands) <= bounds[1]:
+            return function(context, *operands)
+        try:
+            inspect.signature(function).bind(context, *operands, **keywords)
+        except TypeError:
+            raise _refuse_arguments(function, name, len(operands), list(keywords)) from None
+        return function(context, *operands, **keywords)
+
+    return rule
+
+
+def _parameters_of(function: Callable[..., Operand]) -> list[inspect.Parameter]:
+    """Those behind the context."""
+    return list(inspect.signature(function).parameters.values())[1:]
+
+
+def _bounds_of(function: Callable[..., Operand]) -> tuple[int, int]:
+    """The least and the largest number of operands that fit without keywords."""
+    parameters = _parameters_of(function)
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(plain)
+    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
+        most = -1
+    return sum(p.default is p.empty for p in plain), most
+
+
+def _refuse_arguments(function: Callable[..., Operand], name: str, count: int, keywords: list[str]) -> Refusal:
+    parameters = _parameters_of(function)
     spelled = ", ".join(
         f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name if p.default is p.empty else f"{p.name}={p.default}"
         for p in parameters
     )
-
-    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    least = sum(p.default is p.empty for p in plain)
-    most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(plain)
-    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
-        most = -1
-
-    def rule(context: Context, operands: Sequence[Operand], keywords: dict[str, Operand]) -> Operand:
-        if not keywords and least <= len(operands) <= most:
-            return function(context, *operands)
-        try:
-            signature.bind(context, *operands, **keywords)
-        except TypeError:
-            given = len(operands) + len(keywords)
-            unknown = [key for key in keywords if key not in {p.name for p in parameters}]
-            near = nearest_name(unknown[0], [p.name for p in parameters]) if unknown else None
-            raise Refusal(
-                f"wrong arguments for {name}",
-                found=f"keyword {unknown[0]!r}" if unknown else f"{given} argument{'' if given == 1 else 's'}",
-                expected=f"{name}({spelled})",
-                do=f"did you mean {near!r}?" if near else "give the arguments that the name takes",
-            ) from None
-        return function(context, *operands, **keywords)
-
-    return rule
+    given = count + len(keywords)
+    unknown = [key for key in keywords if key not in {p.name for p in parameters}]
+    near = nearest_name(unknown[0], [p.name for p in parameters]) if unknown else None
+    return Refusal(
+        f"wrong arguments for {name}",
+        found=f"keyword {unknown[0]!r}" if unknown else f"{given} argument{'' if given == 1 else 's'}",
+        expected=f"{name}({spelled})",
+        do=f"did you mean {near!r}?" if near else "give the arguments that the name takes",
+    )
