@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from cudabuild.errors import LaunchError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,18 @@ def _wrap_arg() -> Any:
         return value if hinted else (default or hints.InOut)(value)
 
     return wrap_arg
+
+
+def _raise_driver_not_found() -> Any:
+    cuda = __import__("cudabuild.cuda", fromlist=("",))
+
+    def raise_driver_not_found() -> None:
+        raise LaunchError(
+            f"no GPU\n  found:    {cuda.cuda_error()}\n  expected: an NVIDIA GPU when the package was imported\n"
+            "  do:       set CUDABUILD_DEVICE=cpu before it is imported, to run its kernels on the CPU device"
+        )
+
+    return raise_driver_not_found
 
 
 def _is_contiguous() -> Any:
@@ -65,6 +79,7 @@ ANSWERS: dict[str, dict[str, Callable[[], Any]]] = {
     "numba.cuda.cudadrv.driver": {
         "CudaAPIError": _named("cudabuild.errors", "DriverError"),
         "Stream": _named("cudabuild.runtime.streams", "Stream"),
+        "_raise_driver_not_found": _raise_driver_not_found,
     },
     "numba.cuda.devicearray": _DEVICE_ARRAY,
     "numba.cuda.dispatcher": {"CUDADispatcher": _named("cudabuild.runtime.jit_dispatcher", "JitDispatcher")},

@@ -12,7 +12,7 @@ _ERRORS = ("cudabuild.cuda.errors",)
 #: numba's module -> where its names are looked for, in order. Names that none of these has are the real numba's, where
 #: it is installed and the module is not one of numba-cuda's.
 MODULES: dict[str, tuple[str, ...]] = {
-    "numba": ("cudabuild.cuda.types",),
+    "numba": ("cudabuild.cuda.types", "cudabuild.cuda.errors"),
     "numba.types": _TYPES,
     "numba.errors": _ERRORS,
     "numba.core": (),

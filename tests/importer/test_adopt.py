@@ -501,3 +501,27 @@ def test_recording_adopts_programs_that_do_not_know_of_it(tmp_path: Path) -> Non
     assert done.stdout.strip() == "yes __main__"
     assert "found.toml: 1 kernel and 1 signature new" in done.stderr
     assert 'name = "old.kernels:scale"' in (tmp_path / "found.toml").read_text(encoding="utf-8")
+
+
+def test_functions_of_a_package_that_was_imported_without_a_gpu(tmp_path: Path) -> None:
+    """Some packages put a function that raises in the place of those that launch kernels."""
+    write_files(tmp_path, {"old.py": "from numba.cuda.cudadrv.driver import _raise_driver_not_found as missing"})
+    told = run(
+        tmp_path,
+        """
+        import cudabuild
+        cudabuild.adopt("old")
+        import old
+        try:
+            old.missing()
+        except cudabuild.cuda.CudaSupportError as error:
+            print(error)
+        """,
+        CUDABUILD_DEVICE="gpu",
+        LD_LIBRARY_PATH="",
+        CUDA_VISIBLE_DEVICES="",
+    )
+    assert told.startswith("no GPU\n  found:    ")
+    assert told.endswith(
+        "do:       set CUDABUILD_DEVICE=cpu before it is imported, to run its kernels on the CPU device"
+    )
