@@ -381,14 +381,17 @@ def swap_environment(make: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Callab
     Returns:
         What puts the first one back, with all that was set meanwhile.
     """
-    holder: Any = os.environ
-    data = holder._data
-    other = holder._data = make(data)
+    holders: list[Any] = [os.environ, *([os.environb] if os.supports_bytes_environ else [])]
+    data = holders[0]._data
+    other = make(data)
+    for holder in holders:
+        holder._data = other
 
     def give_back() -> None:
         data.clear()
         data.update(dict.items(other))
-        holder._data = data
+        for holder in holders:
+            holder._data = data
 
     return give_back
 

@@ -68,9 +68,15 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     recorder = _active
     if recorder is None:
         return
-    if event in ("open", "os.listdir", "os.scandir"):
-        if event != "open" or not _writes(arguments):
+    if event == "open":
+        if not _writes(arguments):
             recorder.add_file(arguments[0])
+    elif event in ("os.listdir", "os.scandir"):
+        recorder.add_file(os.curdir if arguments[0] is None else arguments[0])
+    elif event in ("import", "ctypes.dlopen"):  # an extension module's file; a library
+        place = arguments[1 if event == "import" else 0]
+        if isinstance(place, str) and os.path.dirname(place):
+            recorder.add_file(place)
     elif event.startswith(_OUTSIDE):
         recorder.uncomparable = recorder.uncomparable or event
 
@@ -126,8 +132,6 @@ class Recorder:
 
     def add_file(self, path: Any) -> None:
         """Notes a look at a file or folder."""
-        if path is None:
-            path = os.curdir
         if not isinstance(path, str | bytes | os.PathLike):  # an open descriptor: its opening was noted
             return
         text = os.path.abspath(os.fsdecode(path))

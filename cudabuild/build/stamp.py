@@ -78,6 +78,7 @@ class Stamp:
             "configuration": configuration,
             "variables": variables,
             "tools": identify_tools(0).hex(),
+            "machine": _name_machine(),
             "names of Python files": digest(tree.encode("utf-8", "surrogatepass")).hex(),
         }
 
@@ -183,6 +184,11 @@ class Stamp:
         if not used <= set(map(str, installed_linkers())):
             return "nvJitLink does not come from one of NVIDIA's packages"
         return ""
+
+
+def _name_machine() -> str:
+    """Which machine this is: a cache may be shared, and a slice may ask where it runs."""
+    return " ".join(os.uname()) if hasattr(os, "uname") else config.environment("COMPUTERNAME") or ""
 
 
 def _tool_files() -> list[str]:

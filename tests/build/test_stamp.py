@@ -189,17 +189,23 @@ def test_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = read_project(tmp_path)
     monkeypatch.setenv("READ", "1")
     monkeypatch.setenv("OTHER", "2")
+    monkeypatch.setenv("BYTES", "4")
     with Recorder(project) as recorder:
         assert os.environ.get("READ") == "1"
         assert "NOT_SET_ANYWHERE" not in os.environ
         os.environ["WRITTEN"] = "3"
+        if os.supports_bytes_environ:
+            assert os.environb[b"BYTES"] == b"4"
         (tmp_path / "data.txt").read_text(encoding="utf-8")
         (tmp_path / "m.py").read_text(encoding="utf-8")
         assert not os.path.exists(tmp_path / "none")
         os.listdir(tmp_path)
-    monkeypatch.delenv("WRITTEN")  # it outlives the recorder
     reached = recorder.take()
-    assert dict(reached.variables) == {"READ": "1", "NOT_SET_ANYWHERE": None}
+    as_bytes = {"BYTES": "4"} if os.supports_bytes_environ else {}
+    assert dict(reached.variables) == {"READ": "1", "NOT_SET_ANYWHERE": None, **as_bytes}
+    if os.supports_bytes_environ:
+        assert os.environb[b"WRITTEN"] == b"3"
+    monkeypatch.delenv("WRITTEN")  # it outlives the recorder
     files = dict(reached.files)
     assert set(files) == {str(tmp_path / "data.txt"), str(tmp_path / "none"), str(tmp_path)}
     assert files[str(tmp_path / "none")] == ""
