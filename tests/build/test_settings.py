@@ -224,6 +224,15 @@ def test_config_settings_are_checked() -> None:
             config_settings.reset(token)
 
 
+def test_files_of_signatures(tmp_path: Path) -> None:
+    for name in ("one.toml", "two.toml"):
+        (tmp_path / name).touch()
+    root = write(tmp_path, '[tool.cudabuild]\nsignatures = ["one.toml", "two.toml"]\n')
+    assert load_settings(root).signature_files == (str(tmp_path / "one.toml"), str(tmp_path / "two.toml"))
+    absolute = {"signatures": [str(tmp_path / "two.toml")]}
+    assert load_settings(root, absolute).signature_files == (str(tmp_path / "two.toml"),)
+
+
 def test_the_command_of_setuptools_takes_every_setting() -> None:
     from cudabuild.build.command import build_cuda
 

@@ -208,9 +208,15 @@ def test_check_names_what_is_stale(
     assert found == [(qualname, kind, sorted(targets)) for qualname, kind, targets, _ in problems]
     for one, (*_, reason) in zip(values["problems"], problems, strict=True):
         assert reason in one["reason"]
-    out = command("check", cwd=copy, status=1)
-    assert out.startswith("stale: mypackage.kernels:")
-    assert out.endswith("  do:       cudabuild build --inplace\n")
+
+
+def test_check_tells_what_to_do(copy: Path) -> None:
+    edit(copy, "sizes.py", "3", "4")
+    assert command("check", cwd=copy, status=1) == (
+        "stale: mypackage.kernels:scale(float32[::1], float32[::1]): SCALE was 3 and is 4 now "
+        "[sm_80, sm_90, compute_80]\n1 kernel not as the sources are; 6 images up to date\n"
+        "  do:       cudabuild build --inplace\n"
+    )
 
 
 def test_check_of_other_targets_and_damaged_archives(copy: Path) -> None:
