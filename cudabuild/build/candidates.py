@@ -132,10 +132,28 @@ class _Scan:
         dialects = [dialect for decorator in node.decorator_list for dialect in self._dialects(decorator)]
         if dialects and not any(map(_makes_device_function, node.decorator_list)):
             self._add(node, (*path, node.name), inside_function, dialects)
+        elif not dialects:
+            made = [dialect for decorator in node.decorator_list for dialect in self._dialects_at_call(decorator)]
+            if made:
+                self._add(node, (*path, node.name), True, made)
         before, names = len(self._parameters), [argument.arg for argument in arguments_of(node.args)]
         self._parameters += names
         self._scan(node.body, (*path, node.name, "<locals>"), inside_function=True)
         del self._parameters[before:]
+
+    def _dialects_at_call(self, decorator: ast.expr) -> set[str]:
+        """The dialects of kernels that objects of a class of the project make when they are called."""
+        chain = chain_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        resolver = self.slicer.resolver
+        found: set[str] = set()
+        for module, name in resolver.resolve(self.source.name, chain).final if chain is not None else ():
+            source = resolver.find_module(module)
+            for leaf in source.bound.get(name, []) if source is not None else []:
+                if isinstance(leaf.node, ast.ClassDef) and leaf.node.name == name:
+                    calls = [part for part in ast.walk(leaf.node) if isinstance(part, ast.Call)]
+                    names = {called for call in calls for called in resolver.callees(module, call.func)}
+                    found |= {_DECORATORS[called] for called in names if called in _DECORATORS}
+        return found
 
     def _scan_call(self, node: ast.AST, call: ast.Call, path: tuple[str, ...], inside_function: bool) -> None:
         """A call that makes a kernel: ``kernel(f)`` or ``kernel("…")(f)``; ``kernel("…")`` alone is a decorator."""

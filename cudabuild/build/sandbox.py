@@ -228,7 +228,8 @@ class Sandbox:
         except (Exception, SystemExit) as error:
             where = self._place(source, leaf, error.__traceback__)
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            self.failures[leaf] = self._find_blocker(leaf) or Failure(*where, f"this statement fails: {text}")
+            fault = Failure(*where, f"this statement fails: {text}")
+            self.failures[leaf] = self._find_blocker(leaf, deep=True) or fault
         finally:
             self._running = outer
         if len(self._refusals) > refusals:
@@ -237,12 +238,17 @@ class Sandbox:
             self.done.add(leaf)
         return value
 
-    def _find_blocker(self, leaf: Leaf) -> Failure | None:
-        """The failure of a statement that ran before and that ``leaf`` needs."""
+    def _find_blocker(self, leaf: Leaf, deep: bool = False) -> Failure | None:
+        """The failure of a statement that ran before and that ``leaf`` needs.
+
+        A statement that needs one that failed has failed, so it is enough to look at what ``leaf`` itself needs. What
+        a function that ran well is going to need when it is called can only be seen by looking ``deep``; without it
+        the statement may run in vain, which :meth:`find_failure` finds out.
+        """
         if not self.failures:
             return None
-        needed = self.slicer.slice_leaf(leaf, enter=lambda other: other in self.done or other in self.failures)
-        return self._first_failure(needed.leaves)
+        enter = (lambda other: other in self.done or other in self.failures) if deep else (lambda other: False)
+        return self._first_failure(self.slicer.slice_leaf(leaf, enter).leaves)
 
     def _execute(self, source: SourceModule, leaf: Leaf, namespace: dict[str, Any]) -> bool:
         node = leaf.node

@@ -53,6 +53,7 @@ class _Needs:
 
     cells: set[tuple[Cell, bool, bool]] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
+    in_order: list[tuple[Cell, bool, bool]] = field(default_factory=list)
 
 
 class Slicer:
@@ -73,7 +74,8 @@ class Slicer:
         self._reaches: dict[int, _Reach] = {}
         self._mutable: dict[Cell, bool] = {}
         self._needs: dict[tuple[Leaf, bool], _Needs] = {}
-        self._leaves: dict[Cell, tuple[frozenset[Leaf], frozenset[Cell]]] = {}
+        self._leaves: dict[Cell, tuple[list[Leaf], list[Cell]]] = {}
+        self._always: dict[str, list[str]] = {}
 
     def slice_cells(self, cells: Iterable[Cell], enter: Callable[[Leaf], bool] = lambda leaf: True) -> Slice:
         """What the given cells need once all modules have run.
@@ -129,13 +131,16 @@ class Slicer:
 
     def always_imported_by(self, module: str) -> list[str]:
         """The modules that are imported with a module, whatever the machine: its packages, and by plain statements."""
-        source = self._considered.get(module)
-        parts = module.split(".")
-        found = [".".join(parts[:end]) for end in range(1, len(parts))]
-        for leaf in source.leaves if source is not None else []:
-            if isinstance(leaf.node, ast.Import | ast.ImportFrom) and not leaf.guards:
-                found += source.imported_by(leaf) if source is not None else []
-        return found
+        known = self._always.get(module)
+        if known is None:
+            source = self._considered.get(module)
+            parts = module.split(".")
+            known = [".".join(parts[:end]) for end in range(1, len(parts))]
+            for leaf in source.leaves if source is not None else []:
+                if isinstance(leaf.node, ast.Import | ast.ImportFrom) and not leaf.guards:
+                    known += source.imported_by(leaf) if source is not None else []
+            self._always[module] = known
+        return known
 
     # What a statement needs, and what gives a cell its value: both remembered until modules join the graph
 
@@ -164,6 +169,8 @@ class Slicer:
                     resolution.whole.clear()  # importing a module does not use all of it
                     self._add_resolution(needs, resolution, live, False)
         self._add_chains(needs, leaf.module, leaf.annotations, True, annotation=True)
+        # In an order of its own, for the nearest failure is told; what stands in the same module is nearer.
+        needs.in_order = sorted(needs.cells, key=lambda need: (need[0][0] != leaf.module, need))
         return needs
 
     def _add_chains(
@@ -180,20 +187,21 @@ class Slicer:
         needs.cells |= {(cell, live, annotation) for cell in cells}
         needs.modules |= resolution.modules
 
-    def leaves_of(self, cell: Cell) -> tuple[frozenset[Leaf], frozenset[Cell]]:
+    def leaves_of(self, cell: Cell) -> tuple[list[Leaf], list[Cell]]:
         """What binds or may change a cell; and the cells that those of them may read which may read any."""
         known = self._leaves.get(cell)
         if known is None:
             if cell[0] != EXTERNAL:
                 self.consider(cell[0])
             elif not self.is_available(cell[1].partition(".")[0]):
-                known = self._leaves[cell] = (frozenset(), frozenset())  # whatever imports it is refused
+                known = self._leaves[cell] = ([], [])  # whatever imports it is refused
                 return known
             wild = self._wild.get(cell[0], set())
             sources = [self.project.find_module(leaf.module) for leaf in wild]
             read = {(source.name, name) for source in sources if source is not None for name in source.bound}
             leaves = self._effects.get(cell, set()) | self._handed_on.get(cell[0], set()) | wild
-            known = self._leaves[cell] = (frozenset(leaves), frozenset(read))
+            in_order = sorted(leaves, key=lambda leaf: (leaf.module != cell[0], leaf.module, leaf.index))
+            known = self._leaves[cell] = (in_order, sorted(read))
         return known
 
     def is_considered(self, module: str) -> bool:
@@ -210,6 +218,7 @@ class Slicer:
         self._mutable = {}
         self._needs = {}
         self._leaves = {}
+        self._always = {}
         leaves = [leaf for source in self._considered.values() for leaf in source.leaves]
         self._links = self._find_links(leaves)
         for leaf in leaves:
@@ -464,7 +473,7 @@ class _Walk:
             self._push(guard, True, optional)
         needs = self.slicer.needs_of(leaf, live)
         self.found.modules |= needs.modules
-        for cell, live_there, annotation in needs.cells:
+        for cell, live_there, annotation in needs.in_order:
             self._uses[leaf.module].add(cell[0])
             self._add_cell(cell, live_there, optional or annotation)
 
@@ -501,7 +510,7 @@ class _Walk:
                 pending += [*self._uses.get(module, ()), *slicer.always_imported_by(module)]
         asked = {leaf.module for leaf in self.found.leaves} - sure - self._asked
         self._asked |= asked
-        for module in asked:
+        for module in sorted(asked):
             for importer in slicer.importers_of(module):
                 for guard in importer.guards:
                     self._push(guard, True, False)

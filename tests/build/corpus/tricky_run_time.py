@@ -4,6 +4,7 @@
 # left: Factory.build.<locals>.k: it is made at run time, inside a function
 # left: call.<locals>.made: it is made at run time, inside a function
 # left: maker.<locals>.Local.k: it is made at run time, inside a function
+# left: held: it is made at run time, inside a function
 # expect: plain: N = 2
 import functools
 
@@ -47,6 +48,19 @@ def maker():
             x[0] = 1
 
     return Local
+
+
+class Compiled:
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *arguments):
+        cb.kernel(self.function)[1, 1](*arguments)
+
+
+@Compiled
+def held(x):  # blame: held
+    x[0] = 1
 
 
 @cb.kernel("float32[::1]")
