@@ -211,7 +211,7 @@ def _import_entry(entry: Entry) -> Values:
 
     sys.path.insert(0, str(entry.root))
     found: Values = {}
-    for module in entry.modules:
+    for module in sorted({name.partition(":")[0] for name in entry.kernels}):  # others only as they are imported
         imported = importlib.import_module(module)
         for definition in find_definitions(imported):
             name = f"{definition.module}:{definition.qualname}"
