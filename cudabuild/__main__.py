@@ -32,9 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module = importlib.import_module(f"cudabuild.cli.{command}")
     parser = argparse.ArgumentParser(prog=f"{program} {command}", description=module.__doc__, allow_abbrev=False)
     module.add_arguments(parser)
-    options = parser.parse_args(rest)
     try:
-        return int(module.run(options))
+        return int(module.run(parser.parse_args(rest)))
     except BrokenPipeError:  # | head: whoever reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains when it flushes at exit
         return 1

@@ -64,6 +64,12 @@ def open_project(folder: str, written: dict[str, Any], out: str | None = None) -
                 project = command.find_project()
         except BaseError as error:
             raise CudabuildError(str(error)) from None
+        except ValueError as error:  # what setuptools raises of a pyproject.toml that it cannot take, by version
+            import setuptools
+
+            raise CudabuildError(
+                f"setuptools {setuptools.__version__} cannot read this project: {error}\n  found:    {os.getcwd()}"
+            ) from None
         yield OpenedProject(project, command.find_settings(), command)
 
 

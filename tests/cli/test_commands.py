@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -112,8 +113,18 @@ def test_an_error_is_told_without_a_traceback(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_goes_ends_a_command_quietly(tmp_path: Path) -> None:
-    full = f"{sys.executable} -m cudabuild doctor --json | head -c 1"
+def test_a_project_that_setuptools_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "p"\nversion = 3\n', encoding="utf-8")
+    done = attempt("list", cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"error: setuptools \S+ cannot read this project: .*project.version", done.stderr)
+    assert f"  found:    {tmp_path}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["doctor --json", "list --schema"])
+def test_a_reader_that_goes_ends_a_command_quietly(arguments: str) -> None:
+    full = f"{sys.executable} -m cudabuild {arguments} | head -c 1"
     done = subprocess.run(["bash", "-c", full], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "{"
     assert done.stderr == ""
