@@ -525,3 +525,31 @@ def test_functions_of_a_package_that_was_imported_without_a_gpu(tmp_path: Path) 
     assert told.endswith(
         "do:       set CUDABUILD_DEVICE=cpu before it is imported, to run its kernels on the CPU device"
     )
+
+
+@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+def test_modules_that_pytest_rewrites(tmp_path: Path, mode: str) -> None:
+    """pytest imports tests by a loader of its own, which serves all of them."""
+    adopted = "from numba import cuda\ndef test():\n    import cudabuild\n    assert cuda.grid is cudabuild.cuda.grid\n"
+    other = "try:\n    import numba\nexcept ImportError:\n    numba = None\n"
+    other += (
+        "def test():\n    assert getattr(numba, '__path__', None) != []\n"  # an adopted module's numba has no folder
+    )
+    write_files(tmp_path, {"test_old.py": adopted, "test_other.py": other})
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "cudabuild",
+        "-p",
+        "no:cacheprovider",
+        f"--import-mode={mode}",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "CUDABUILD_ADOPT": "test_old"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
