@@ -73,7 +73,8 @@ class Effects:
         mutates: chains that it may change in place (``x += …``).
         calls: the calls in it.
         links: (left, right): changing one of ``left`` may change one of ``right`` too, for they may be one object.
-        wild: it may bind any name (``exec``, ``globals()``, …).
+        wild: it may bind any name (``exec``, ``globals()``, …), and read any.
+        peeks: it may read any name in a way that shows whether there is one (``globals()``).
     """
 
     reads: set[Chain] = field(default_factory=set)
@@ -83,6 +84,7 @@ class Effects:
     calls: list[CallSite] = field(default_factory=list)
     links: list[tuple[frozenset[Chain], frozenset[Chain]]] = field(default_factory=list)
     wild: bool = False
+    peeks: bool = False
 
 
 @dataclass(eq=False)
@@ -170,8 +172,10 @@ def _split_import(node: ast.stmt) -> Sequence[ast.stmt | ast.expr]:
     return [node]
 
 
-#: Calls of these may bind, or hide reads of, any name of the module.
+#: Calls of these may bind, or hide reads of, any name of the module …
 _WILD = frozenset({"exec", "eval", "globals", "locals", "vars"})
+#: … and of these, a missing name is not seen.
+_SEEN = frozenset({"exec", "eval"})
 
 
 #: ``setattr(sys.modules[__name__], …)`` too.
@@ -277,8 +281,10 @@ class _Collector(ast.NodeVisitor):
         rooted = self._rooted(chain) if chain is not None else None
         keywords = frozenset(keyword.arg or "**" for keyword in node.keywords)
         self.effects.calls.append(CallSite(rooted, receiver, arguments, len(node.args), keywords))
-        if (rooted is not None and rooted[-1] in _WILD and len(rooted) == 1) or _MODULES in receiver | arguments:
+        wild = rooted is not None and rooted[-1] in _WILD and len(rooted) == 1
+        if wild or _MODULES in receiver | arguments:
             self.effects.wild = True
+            self.effects.peeks = self.effects.peeks or not wild or rooted is None or rooted[0] not in _SEEN
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         for default in [*node.args.defaults, *node.args.kw_defaults]:
@@ -371,7 +377,8 @@ class _Collector(ast.NodeVisitor):
 
     def _stores(self, changed: frozenset[Chain]) -> None:
         self.effects.stores |= changed
-        self.effects.wild = self.effects.wild or _MODULES in changed
+        if _MODULES in changed:
+            self.effects.wild = self.effects.peeks = True
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)

@@ -14,7 +14,7 @@ import builtins
 import copy
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -83,6 +83,18 @@ class _Unreadable(SourceError):
     """A module of the project that cannot be parsed; says where."""
 
 
+class _Builtins(dict[str, Any]):
+    """The builtins of a sliced module: asked for a name that is neither there nor in the module."""
+
+    def __init__(self, names: dict[str, Any], check_missing: Callable[[str], None]) -> None:
+        super().__init__(names)
+        self._check_missing = check_missing
+
+    def __missing__(self, name: str) -> NoReturn:
+        self._check_missing(name)
+        raise KeyError(name)
+
+
 class Sandbox:
     """Runs slices; a context manager, because it stands in ``sys.meta_path`` and ``sys.modules`` while it is open."""
 
@@ -97,7 +109,7 @@ class Sandbox:
         self._module_failures: dict[str, Failure] = {}
         self._chosen: set[Leaf] = set()
         self._refusals: list[Failure] = []
-        self._running: ast.AST | None = None
+        self._running: Leaf | None = None
         self._replaced: dict[str, ModuleType] = {}
         self._files = {file.path for file in project.files.values()}
         self._open = ExitStack()
@@ -179,7 +191,8 @@ class Sandbox:
             raise _Unreadable(str(error)) from None
         assert source is not None
         namespace = module.__dict__
-        namespace["__builtins__"] = {**vars(builtins), "__import__": self._import}
+        own = {**vars(builtins), "__import__": self._import}
+        namespace["__builtins__"] = _Builtins(own, lambda name: self._check_missing(source, name))
         self._run_steps(source, source.steps, namespace)
         names = namespace.get("__all__")
         if isinstance(names, list | tuple):  # the names that were left out must not break a star import
@@ -218,7 +231,7 @@ class Sandbox:
             return False
         refusals = len(self._refusals)
         value = False
-        outer, self._running = self._running, leaf.node
+        outer, self._running = self._running, leaf
         try:
             value = self._execute(source, leaf, namespace)
         except _Refused:
@@ -295,6 +308,18 @@ class Sandbox:
         self._refusals.append(failure)
         raise _Refused(str(failure))
 
+    def _check_missing(self, source: SourceModule, name: str) -> None:
+        """Refuses the look-up of a name that is missing in a slice, and not in the module."""
+        for leaf in source.bound.get(name, []):
+            running = self._running
+            later = running is not None and running.module == leaf.module and leaf.index >= running.index
+            if not later and leaf not in self.done and leaf not in self.skipped:
+                failure = self.failures.get(leaf)
+                if failure is None:
+                    self._refuse(f"needs {name}, which stands in a statement that was not run", "fails")
+                self._refusals.append(failure)
+                raise _Refused(str(failure))
+
     def _import(
         self,
         name: str,
@@ -325,7 +350,7 @@ class Sandbox:
         try:
             return _NUMBA.import_name(name, names), None
         except ImportError as error:
-            if isinstance(self._running, ast.Import | ast.ImportFrom):
+            if self._running is not None and isinstance(self._running.node, ast.Import | ast.ImportFrom):
                 return _NUMBA.import_absent(name, names), None
             return None, ("fails", str(error))
 

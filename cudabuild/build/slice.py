@@ -30,7 +30,10 @@ _BUILTINS = frozenset(vars(builtins))
 
 @dataclass
 class Slice:
-    """Statements that something needs, nearest first; the modules to import; and what only annotations name."""
+    """Statements that something needs, nearest first; the modules to import; and what runs if it can.
+
+    Optional is what only annotations name, and what ``eval`` may read: it fails where it meets a missing name.
+    """
 
     leaves: dict[Leaf, None] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
@@ -69,12 +72,13 @@ class Slicer:
         self._indexed = 0
         self._effects: dict[Cell, set[Leaf]] = {}
         self._wild: dict[str, set[Leaf]] = {}
+        self._peeking: set[Leaf] = set()
         self._handed_on: dict[str, set[Leaf]] = {}
         self._links: dict[Cell, set[Cell]] = {}
         self._reaches: dict[int, _Reach] = {}
         self._mutable: dict[Cell, bool] = {}
         self._needs: dict[tuple[Leaf, bool], _Needs] = {}
-        self._leaves: dict[Cell, tuple[list[Leaf], list[Cell]]] = {}
+        self._leaves: dict[Cell, tuple[list[Leaf], list[tuple[Cell, bool]]]] = {}
         self._always: dict[str, list[str]] = {}
 
     def slice_cells(self, cells: Iterable[Cell], enter: Callable[[Leaf], bool] = lambda leaf: True) -> Slice:
@@ -187,8 +191,11 @@ class Slicer:
         needs.cells |= {(cell, live, annotation) for cell in cells}
         needs.modules |= resolution.modules
 
-    def leaves_of(self, cell: Cell) -> tuple[list[Leaf], list[Cell]]:
-        """What binds or may change a cell; and the cells that those of them may read which may read any."""
+    def leaves_of(self, cell: Cell) -> tuple[list[Leaf], list[tuple[Cell, bool]]]:
+        """What binds or may change a cell; and the cells that those of them may read which may read any.
+
+        Of these, whether it would show if they were missing: for ``eval``, which fails then, they need not be there.
+        """
         known = self._leaves.get(cell)
         if known is None:
             if cell[0] != EXTERNAL:
@@ -197,8 +204,12 @@ class Slicer:
                 known = self._leaves[cell] = ([], [])  # whatever imports it is refused
                 return known
             wild = self._wild.get(cell[0], set())
-            sources = [self.project.find_module(leaf.module) for leaf in wild]
-            read = {(source.name, name) for source in sources if source is not None for name in source.bound}
+            read = {
+                ((leaf.module, name), leaf not in self._peeking)
+                for leaf in wild
+                for source in [self.project.find_module(leaf.module)]
+                for name in (source.bound if source is not None else ())
+            }
             leaves = self._effects.get(cell, set()) | self._handed_on.get(cell[0], set()) | wild
             in_order = sorted(leaves, key=lambda leaf: (leaf.module != cell[0], leaf.module, leaf.index))
             known = self._leaves[cell] = (in_order, sorted(read))
@@ -215,6 +226,7 @@ class Slicer:
         self._effects = defaultdict(set)
         self._wild = defaultdict(set)
         self._handed_on = defaultdict(set)
+        self._peeking = set()
         self._mutable = {}
         self._needs = {}
         self._leaves = {}
@@ -271,6 +283,8 @@ class Slicer:
                 self._handed_on[whole].add(leaf)
             if effects.wild:
                 wild |= {module, leaf.module}
+            if effects.peeks:
+                self._peeking.add(leaf)
         for module in wild:
             self._wild[module].add(leaf)
         reached = set(changed)
@@ -485,8 +499,8 @@ class _Walk:
         leaves, read_by_wild = self.slicer.leaves_of(cell)
         for leaf in leaves:
             self._push(leaf, live, optional)
-        for other in read_by_wild:
-            self._add_cell(other, True, optional)
+        for other, may_be_missing in read_by_wild:
+            self._add_cell(other, True, optional or may_be_missing)
 
     def _push(self, leaf: Leaf, live: bool, optional: bool) -> None:
         key = (leaf, live, optional)
