@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator
 
 from cudabuild import config
 
-__all__ = ["hold_lock", "try_lock"]
+__all__ = ["hold_lock", "prepare_locks", "try_lock"]
+
+
+def prepare_locks() -> None:
+    """Makes locks ready for the end of the process, when what they import can no longer be (Python 3.10)."""
+    import filelock
+
+    assert filelock.FileLock
 
 
 @contextlib.contextmanager

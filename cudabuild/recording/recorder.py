@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 from cudabuild import config
+from cudabuild.cache.locks import prepare_locks
 from cudabuild.definition import KernelDefinition
 from cudabuild.errors import CudabuildError
 from cudabuild.recording.captured import Describer
@@ -139,6 +140,7 @@ def find_recorder() -> Recorder | None:
     if not path:
         return None
     if path not in _recorders:
+        prepare_locks()
         recorder = _recorders[path] = Recorder(path)
         atexit.register(recorder.merge)
     return _recorders[path]

@@ -59,7 +59,8 @@ def make(n):
 
 def start(folder: Path, code: str, record: str | None = "s.toml", **variables: str) -> subprocess.Popen[str]:
     """A process on the CPU device that has ``import kernels`` and an array ``a`` behind it."""
-    folder.joinpath("kernels.py").write_text(KERNELS)
+    if not folder.joinpath("kernels.py").exists():  # another process may be reading it
+        folder.joinpath("kernels.py").write_text(KERNELS)
     head = "import os, sys, kernels\nimport numpy as np\na = np.ones(4, np.float32)\n"
     environment = {**os.environ, "CUDABUILD_DEVICE": "cpu", "PYTHONWARNINGS": "ignore", **variables}
     environment.pop("CUDABUILD_RECORD", None)
