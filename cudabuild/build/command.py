@@ -125,7 +125,10 @@ class build_cuda(Command):
         names = [key.replace("-", "_") for key in _SETTINGS]
         written: dict[str, Any] = {name: getattr(self, name) for name in names}
         written["strict"] = None if self.strict is None else bool(self.strict)
-        return load_settings(os.getcwd(), written)
+        given = self.distribution.get_option_dict(self.get_command_name())
+        files = {name: source for name, (source, _) in given.items() if source != "command line"}
+        places = {name: f"[build_cuda] of {source}" for name, source in files.items()}
+        return load_settings(os.getcwd(), written, places)
 
     @property
     def is_in_tree(self) -> bool:
@@ -161,8 +164,8 @@ class build_cuda(Command):
             if settings.includes(one.module) and settings.takes(one.module, one.dialect)
         }
         names = [f"{target.name}.cuar" for target in settings.targets] + [INDEX_NAME]
-        names += [DIALECT_NAME] if settings.dialect == "numba" else []
-        return [(artefacts, name) for artefacts in sorted(owners) for name in names]
+        found = [(artefacts, name) for artefacts in sorted(owners) for name in names]
+        return found + [(one, DIALECT_NAME) for one in sorted(owners) if settings.takes(one.owner, "numba")]
 
     def get_source_files(self) -> list[str]:
         """The modules that may hold kernels, relative to the project; needs no compiler."""

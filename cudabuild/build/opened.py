@@ -58,8 +58,10 @@ def open_project(folder: str, written: dict[str, Any], out: str | None = None) -
                 command = _make_command()
                 command.inplace = out is None
                 command.build_lib = out
+                given = command.distribution.get_option_dict("build_cuda")
                 for name, value in written.items():  # else what setup.cfg says stays
                     setattr(command, name, value)
+                    given[name] = ("command line", value)
                 command.ensure_finalized()
                 project = command.find_project()
         except BaseError as error:

@@ -254,14 +254,18 @@ class _Pyproject:
                 raise SettingError(f"{self.place(*keys)}: {error}") from None
 
 
-def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> BuildSettings:
+def load_settings(
+    root: str, command_line: Mapping[str, Any] | None = None, places: Mapping[str, str] | None = None
+) -> BuildSettings:
     """The settings for building a project.
 
-    Precedence: the command's options, config settings (``-C``), environment, ``[tool.cudabuild]``, default.
+    Precedence: the command line, config settings (``-C``), environment, ``[tool.cudabuild]``, default.
 
     Args:
         root: the folder of pyproject.toml.
-        command_line: setting name -> what was written as an option of ``build_cuda``, there or in setup.cfg.
+        command_line: setting name -> what was written as an option of the command.
+        places: setting name -> where that was, if not on the command line: options of ``build_cuda`` may stand in
+            setup.cfg.
 
     Raises:
         SettingError: an unknown key or a bad value; says where it stands.
@@ -278,7 +282,8 @@ def load_settings(root: str, command_line: Mapping[str, Any] | None = None) -> B
         name = setting.name
         written = (command_line or {}).get(name)
         if written is not None:
-            values[name], origins[name] = setting.check(written, f"--{setting.key}"), "the command's options"
+            origins[name] = (places or {}).get(name, "the command line")
+            values[name] = setting.check(written, f"{setting.key} of {origins[name]}")
         elif name in given:
             values[name], origins[name] = given[name], f"-C cudabuild.{setting.key}"
         elif setting.variable and (config.environment(setting.variable) or "").strip():

@@ -130,14 +130,15 @@ def test_build_ext_inplace(tiny: Path, setuptools: Setuptools) -> None:
 
 def test_command_options(tiny: Path, tmp_path: Path, setuptools: Setuptools) -> None:
     (tiny / "setup.cfg").write_text("[build_cuda]\narchs = 86\n", encoding="utf-8")
-    setuptools.python("-m", "cudabuild", "build", "--out", str(tmp_path / "one"), cwd=tiny)
+    output = setuptools.python("-m", "cudabuild", "build", "--out", str(tmp_path / "one"), cwd=tiny)
     assert {image[2] for image in list_images(tmp_path / "one")} == {"sm_86"}
+    assert "targets sm_86 (archs from [build_cuda] of setup.cfg)" in output
     arguments = ["--archs", "90", "--ptx", "newest", "--index", "both", "-j", "1", "--out", str(tmp_path / "two")]
     output = setuptools.python("-m", "cudabuild", "build", *arguments, cwd=tiny)
     assert {image[2:] for image in list_images(tmp_path / "two")} == {
         (target, width) for target in ("sm_90", "compute_90") for width in (32, 64)
     }
-    assert "targets sm_90, compute_90 (archs from the command's options); index width 32 and 64" in output
+    assert "targets sm_90, compute_90 (archs from the command line); index width 32 and 64" in output
     assert "1 kernel with 1 signature: 4 images compiled, 0 from the cache" in output
 
 

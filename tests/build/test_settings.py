@@ -75,7 +75,7 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(load_settings(root)) == ["sm_80", "sm_86"]
     assert dict(load_settings(root).origins)["archs"] == "the environment variable CUDABUILD_ARCHS"
     assert names(load_settings(root, {"archs": "90 100"})) == ["sm_90", "sm_100"]
-    assert dict(load_settings(root, {"archs": "90"}).origins)["archs"] == "the command's options"
+    assert dict(load_settings(root, {"archs": "90"}).origins)["archs"] == "the command line"
     token = config_settings.set({"archs": ["86", "90a"], "strict": "true"})
     try:
         settings = load_settings(root)
@@ -103,7 +103,7 @@ def sources_of(setting: config.Setting) -> list[tuple[str, str]]:
         values = ["CUDAARCHS", "TORCH_CUDA_ARCH_LIST"] * 2  # neither is set
     if setting.name == "signatures":
         values = ["a.toml", "b.toml", "c.toml", "d.toml"]
-    places = ["the command's options", f"-C cudabuild.{setting.key}"]
+    places = ["the command line", f"-C cudabuild.{setting.key}"]
     return list(zip(values[:4], [*places, f"the environment variable {setting.variable}", "pyproject"], strict=True))
 
 

@@ -84,7 +84,7 @@ def test_settings_on_the_command_line(copy: Path) -> None:
     assert options["scale"] == {"fma": False, "max_registers": 32}
     assert options["count_up"] == {"fastmath": True, "fma": False, "max_registers": 32}
     origins = {setting["key"]: setting["origin"] for setting in values["settings"]}
-    assert set(origins.values()) == {"the command's options"}
+    assert set(origins.values()) == {"the command line"}
     done = attempt("build", "--out", "out", "--strict", "--archs", "86", cwd=copy)
     assert done.returncode == 0, done.stderr
 
