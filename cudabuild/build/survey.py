@@ -18,6 +18,7 @@ from typing import Any
 
 from cudabuild.build.pool import WorkerEnded, receive, send
 from cudabuild.build.project import ModuleFile, Project
+from cudabuild.build.recorded import read_recorded
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import Discovery, FoundKernel, Session, Task
 from cudabuild.errors import CudabuildError, ToolError
@@ -79,8 +80,10 @@ def survey_project(project: Project, settings: BuildSettings) -> Survey:
     """Discovers a project's kernels, and computes what each overload means.
 
     Raises:
+        SettingError: something in a signature file is wrong.
         ToolError: the process that looks for kernels cannot be started, or ended.
     """
+    read_recorded(settings)  # what is wrong in a signature file is told here, not by a process that ends
     paths = json.dumps([os.path.abspath(path) for path in sys.path])
     try:
         process = subprocess.Popen([sys.executable, "-c", _START, paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

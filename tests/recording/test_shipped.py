@@ -237,8 +237,11 @@ line = 7
         assert "recpkg/module.py:29" in told
         assert not (made.module.parent / "_cudabuild").exists()
 
-    def test_a_wrong_file_is_told_with_its_line(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("command", [("build", "--inplace"), ("list", "."), ("check",)])
+    def test_a_wrong_file_is_told_with_its_line(self, tmp_path: Path, command: tuple[str, ...]) -> None:
         made = Built(tmp_path / "project", records=self.RECORDS + "lines = 7\n")
-        done = made.build()
+        line = [sys.executable, "-m", "cudabuild", *command]
+        done = subprocess.run(line, cwd=made.folder, capture_output=True, text=True, check=False)
         assert done.returncode == 1
         assert f"{made.folder / 's.toml'}:9: bad lines\n  found:    an unknown key" in done.stderr
+        assert "Traceback" not in done.stderr
