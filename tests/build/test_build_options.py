@@ -203,3 +203,32 @@ def test_compiling_at_run_time_keeps_what_the_build_chose(project: Path, setupto
         print(x[0] == y[0])
     """
     assert run(code, project, setuptools, CUDABUILD_DEVICE="cpu") == ["{'fma': False} True", "{} True", "False"]
+
+
+BEYOND = """
+    import numpy
+    from cudabuild.errors import BoundsError
+    x = numpy.zeros(4, numpy.float32)
+    try:
+        chosen.plain[1, 32](x, 1.0)
+        print("nothing told")
+    except BoundsError as error:
+        print(error)
+"""
+
+
+def test_debug_of_the_build_on_the_cpu(project: Path, setuptools: Setuptools) -> None:
+    """Where the CPU device checks nothing by itself, the recorded option has it check."""
+    build(project, setuptools, "debug = true\n")
+    told = "".join(run(BEYOND, project, setuptools, CUDABUILD_DEVICE="cpu", CUDABUILD_CHECK="none"))
+    assert "is out of range for axis 0 with 4 elements" in told
+    assert "chosen.py:6" in told
+
+
+@pytest.mark.gpu
+def test_debug_of_the_build_on_a_gpu(project: Path, setuptools: Setuptools) -> None:
+    (project / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+    setuptools.python("-m", "cudabuild", "build", cwd=project, CUDABUILD_DEBUG="1", CUDABUILD_ARCHS="native")
+    told = "".join(run(BEYOND, project, setuptools, CUDABUILD_JIT="never"))
+    assert "is out of range for axis 0 with 4 elements" in told
+    assert "chosen" in told
