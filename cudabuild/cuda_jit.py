@@ -147,6 +147,7 @@ def options_of(given: dict[str, Any]) -> tuple[Options, int | None]:
     if given.get("boundscheck"):
         raise NotImplementedError("bounds checking is not supported for CUDA: debug=True checks indices")
     links_of(given.get("link"))
+    _check_extensions(given.get("extensions"))
     values: dict[str, Any] = {"literals": "numba"}
     for name in ("lineinfo", "fma", "max_registers", "launch_bounds", "literals"):
         if given.get(name) is not None:
@@ -162,6 +163,15 @@ def options_of(given: dict[str, Any]) -> tuple[Options, int | None]:
     _warn_of_conflicts(given, values)
     written = frozenset({*(name for name in values if given.get(name) is not None), "literals"})
     return Options(values, written), _carveout(given.get("shared_memory_carveout"))
+
+
+def _check_extensions(value: Any) -> None:
+    wrong = value is not None and not isinstance(value, (list, tuple, set, frozenset))
+    if wrong or any(not callable(getattr(one, "prepare_args", None)) for one in value or ()):
+        raise SettingError(
+            f"bad value of the option extensions of cuda.jit\n  found:    {value!r}\n"
+            "  expected: a list of objects with a method prepare_args(type, value, stream, retr)"
+        )
 
 
 def _opt_level(value: Any, debug: bool) -> int:

@@ -200,6 +200,8 @@ def test_shared_memory_carveout(value: Any, percent: int) -> None:
         ({"max_registers": 3}, SettingError, "bad value of the kernel option max_registers"),
         ({"boundscheck": True}, NotImplementedError, "bounds checking is not supported for CUDA"),
         ({"argtypes": ()}, SettingError, "cuda.jit no longer takes argtypes="),
+        ({"extensions": 3}, SettingError, "bad value of the option extensions of cuda.jit\n  found:    3"),
+        ({"extensions": [fill]}, SettingError, "a list of objects with a method prepare_args(type, value, stream"),
         ({"link": ["f.txt"]}, SettingError, "link= of a file of unknown kind"),
         (
             {"shared_memory_carveout": 101},

@@ -139,9 +139,15 @@ def _complain(context: Context, kind: Integer, found: str, expected: str, do: st
 
 
 def met_integers(context: Context, name: str, operands: Sequence[Operand]) -> list[Operand]:
-    """The arguments of the function ``name`` as integers of one type, where all are integers; else as they are."""
+    """The arguments of the function ``name`` as integers of one type, where all are integers; else as they are, or as
+    the table says of an integer and a float."""
     kinds = [operand.type for operand in operands if isinstance(operand, Value)]
     integers = [kind for kind in kinds if isinstance(kind, (Integer, Boolean))]
+    scalars = [kind for kind in kinds if isinstance(kind, Scalar)]
+    if len(operands) == len(scalars) == 2 and len(integers) == 1:
+        met = context.table.element_extreme(*scalars)
+        if met is not None:
+            return [context.convert(operand, met) for operand in operands]
     if len(operands) < 2 or len(integers) < len(operands):
         return list(operands)
     kind: Scalar = integers[0]

@@ -82,6 +82,10 @@ class Table:
         """``//`` and ``%``."""
         return promote(left, right)
 
+    def divmod(self, left: Scalar, right: Scalar) -> Scalar:
+        """Both parts of ``divmod``."""
+        return self.floor_division(left, right)
+
     def power(self, base: Scalar, exponent: Scalar, constant: int | None = None) -> Scalar:
         """``**``; ``constant`` is the value of an exponent that is a known integer."""
         kind = promote(base, exponent)
@@ -100,6 +104,10 @@ class Table:
     def shift(self, value: Scalar, count: Scalar) -> Scalar:
         """``<<`` and ``>>``."""
         return promote(value, count)
+
+    def element_bits(self, *kinds: Scalar) -> Scalar | None:
+        """NumPy's bitwise functions and shifts of integers, where they differ from the operators."""
+        return None
 
     def signed(self, kind: Scalar) -> Scalar:
         """``-x`` and ``+x``: Python's bools are integers in arithmetic."""
@@ -153,6 +161,10 @@ class Table:
         """The same for two arguments."""
         return promote(self.math_argument(left), self.math_argument(right))
 
+    def element_extreme(self, left: Scalar, right: Scalar) -> Scalar | None:
+        """``numpy.maximum`` and its like of an integer and a float, where that is not as numbers meet elsewhere."""
+        return None
+
     def whole(self, kind: Float) -> Scalar:
         """``math.floor``, ``ceil`` and ``trunc`` of a float."""
         return weak_int
@@ -160,6 +172,14 @@ class Table:
     def bit_count(self, kind: Integer) -> Integer:
         """``popc`` and ``clz``."""
         return weak_int
+
+    def reversed_bits(self, kind: Integer) -> Integer:
+        """``brev``: the type whose bits are reversed."""
+        return kind
+
+    def libdevice_result(self, kind: Scalar) -> Scalar:
+        """What a function of libdevice gives, of which C's type is ``kind``."""
+        return kind
 
     # messages
 
@@ -239,7 +259,17 @@ class NumbaTable(Table):
     def floor_division(self, left: Scalar, right: Scalar) -> Scalar:
         return _at_least_single(self.arithmetic(left, right))
 
+    def divmod(self, left: Scalar, right: Scalar) -> Scalar:
+        left, right = strong(left), strong(right)
+        if isinstance(left, Boolean) != isinstance(right, Boolean) and self._are_integers(left, right):
+            return self._integer(*[kind for kind in (left, right) if isinstance(kind, Integer)] * 2)
+        if uint64 in (left, right) and any(isinstance(kind, Integer) and kind.signed for kind in (left, right)):
+            return float64
+        return self.floor_division(left, right)
+
     def power(self, base: Scalar, exponent: Scalar, constant: int | None = None) -> Scalar:
+        if isinstance(base, Boolean) and exponent == int32:
+            return float32  # by a tie of numba's rules
         if isinstance(base, Float) and isinstance(exponent, (Integer, Boolean)):
             return _at_least_single(strong(base))
         return _at_least_single(self.arithmetic(base, exponent))
@@ -249,6 +279,15 @@ class NumbaTable(Table):
 
     def shift(self, value: Scalar, count: Scalar) -> Scalar:
         return self._integer(value, value)
+
+    def element_bits(self, *kinds: Scalar) -> Scalar | None:
+        numbers = [strong(kind) for kind in kinds if isinstance(kind, Integer)]
+        if not numbers or len(numbers) < sum(not isinstance(kind, Boolean) for kind in kinds):
+            return None
+        kind = numbers[0]
+        for other in numbers[1:]:
+            kind = promote(kind, other)
+        return kind
 
     def signed(self, kind: Scalar) -> Scalar:
         return self._integer(kind, kind) if isinstance(kind, (Integer, Boolean)) else kind
@@ -278,22 +317,33 @@ class NumbaTable(Table):
         return self.math_argument(kind, "pow")
 
     def range_item(self, *bounds: Scalar) -> Integer:
-        integers = [kind for kind in bounds if isinstance(kind, Integer)]
-        if integers and len(integers) == len(bounds) and not any(kind.signed for kind in integers):
-            return uint64
-        if any(kind.bits > 32 or (kind.bits == 32 and not kind.signed) for kind in integers):
-            return weak_int
-        return int32
+        """numba has a range of int32, one of int64 and one of uint64, and takes the one that loses least."""
+
+        def cost(item: Integer) -> tuple[int, ...]:
+            found = [_conversion(strong(kind), item) for kind in bounds]
+            return tuple(found.count(loss) for loss in ("unsafe", "safe", "grows"))
+
+        best = min((int32, int64, uint64), key=cost)
+        return weak_int if best == int64 else best
 
     def math_argument(self, kind: Scalar, function: str = "") -> Float:
         kind = strong(kind)
         if isinstance(kind, Float):
+            if kind.bits == 16 and function == "modf":
+                return float64
             return float32 if kind.bits == 16 and function.rpartition(".")[2] not in _OF_HALF else kind
         if kind.name in _SHORT and (function in _FLOAT32_OF_SHORT or function.startswith("numpy.")):
             return float32
         return float32 if kind.name == "uint16" and function.startswith("numpy.") else float64
 
+    def element_extreme(self, left: Scalar, right: Scalar) -> Scalar | None:
+        kinds = (strong(left), strong(right))
+        return float32 if float32 in kinds and any(isinstance(kind, Integer) for kind in kinds) else None
+
     def math_arguments(self, function: str, left: Scalar, right: Scalar) -> Scalar:
+        mixed = self.element_extreme(left, right) if function.startswith("numpy.") else None
+        if mixed is not None:
+            return mixed
         exponent_fits = isinstance(right, Integer) and right.bits - right.signed < 32
         if function == "pow" and exponent_fits and (right.name != "uint16" or left == float32):
             return self.math_argument(left, function)
@@ -306,6 +356,12 @@ class NumbaTable(Table):
 
     def bit_count(self, kind: Integer) -> Integer:
         return kind
+
+    def reversed_bits(self, kind: Integer) -> Integer:
+        return uint64 if kind == uint64 else uint32
+
+    def libdevice_result(self, kind: Scalar) -> Scalar:
+        return Integer(kind.bits, True) if isinstance(kind, Integer) else kind
 
     def familiar(self, title: str) -> str:
         return familiar_words(title)
@@ -328,6 +384,17 @@ class NumbaTable(Table):
 def _at_least_single(kind: Scalar) -> Scalar:
     """``kind``, but float32 for the 16-bit floats: numba-cuda has neither their powers nor their floor division."""
     return float32 if isinstance(kind, Float) and kind.bits == 16 else kind
+
+
+def _conversion(source: Scalar, target: Integer) -> str:
+    """What becomes of a number converted to ``target``: nothing, or it grows, changes its kind, or may be lost."""
+    if source == target:
+        return "exact"
+    if isinstance(source, Boolean):
+        return "safe"
+    if isinstance(source, Integer) and source.bits < target.bits and (target.signed or not source.signed):
+        return "grows" if source.signed == target.signed else "safe"
+    return "unsafe"
 
 
 WEAK = Table()

@@ -462,25 +462,28 @@ def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callabl
     names = dispatcher._parameters
     if parameter_names(function, len(names) + 1) != names:  # ``*args``: any number, by position
         return _make_open_front(function, configuration)
+    own = "cudabuild_"  # what the front calls its own things: like no parameter
+    while any(name.startswith(own) for name in names):
+        own += "_"
     given = "".join(f"{name}, " for name in names)
-    kinds = "".join(f"cudabuild_type({name}), " for name in names) or "()"
-    last = f"{names[-1]} is cudabuild_missing or " if names else ""
-    parameters = "".join(f"{name}=cudabuild_missing, " for name in names)
-    first = [f"cudabuild_kind{number}" for number in range(len(names))]
-    same = " and ".join(f"cudabuild_type({name}) is {kind}" for name, kind in zip(names, first, strict=True))
+    kinds = "".join(f"{own}type({name}), " for name in names) or "()"
+    last = f"{names[-1]} is {own}missing or " if names else ""
+    parameters = "".join(f"{name}={own}missing, " for name in names)
+    first = [f"{own}kind{number}" for number in range(len(names))]
+    same = " and ".join(f"{own}type({name}) is {kind}" for name, kind in zip(names, first, strict=True))
     settled = "".join(f"        {kind} = kinds[{number}]\n" for number, kind in reversed([*enumerate(first)]))
     text = (
-        "def make(cudabuild_launchers, cudabuild_careful, cudabuild_missing, cudabuild_type):\n"
-        f"    {''.join(f'{name} = ' for name in (*first, 'cudabuild_first'))}None\n"
-        f"    def launch({parameters}*cudabuild_rest):\n"
-        f"        if {same or 'cudabuild_first is not None'} and not cudabuild_rest:\n"
-        f"            return cudabuild_first({given})\n"
-        f"        if {last}cudabuild_rest:\n"
-        f"            return cudabuild_careful({given}*cudabuild_rest)\n"
-        f"        return cudabuild_launchers[{kinds}]({given})\n"
+        f"def make({own}launchers, {own}careful, {own}missing, {own}type):\n"
+        f"    {''.join(f'{name} = ' for name in (*first, own + 'first'))}None\n"
+        f"    def launch({parameters}*{own}rest):\n"
+        f"        if {same or own + 'first is not None'} and not {own}rest:\n"
+        f"            return {own}first({given})\n"
+        f"        if {last}{own}rest:\n"
+        f"            return {own}careful({given}*{own}rest)\n"
+        f"        return {own}launchers[{kinds}]({given})\n"
         "    def settle(kinds, launcher):\n"
-        f"        nonlocal {', '.join(('cudabuild_first', *first))}\n"
-        "        cudabuild_first = launcher\n"
+        f"        nonlocal {', '.join((own + 'first', *first))}\n"
+        f"        {own}first = launcher\n"
         f"{settled}"
         "    return launch, settle\n"
     )

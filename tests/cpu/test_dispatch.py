@@ -71,3 +71,17 @@ def test_errors_are_the_launch_interface_s_own(kernel):
 
     with pytest.raises(CompilationError, match="nowhere"):
         kernel(wrong)[1, 1](np.zeros(1))
+
+
+def odd_names(cudabuild_type, cudabuild__first=2, cudabuild_kind0=3, launch=4, kinds=5):
+    cudabuild_type[0] = cudabuild__first + 10 * cudabuild_kind0 + 100 * launch + 1000 * kinds
+
+
+def test_parameters_may_have_any_names(kernel):
+    launch = kernel(odd_names)[1, 1]
+    x = np.zeros(1, np.int64)
+    for _ in range(2):
+        launch(x)
+        assert x[0] == 5432
+        launch(x, 9, kinds=1)
+        assert x[0] == 1439

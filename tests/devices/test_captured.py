@@ -186,3 +186,22 @@ def test_elements_that_are_not_aligned() -> None:
 
     with pytest.raises(CompilationError, match="not aligned for their type"):
         build_ir(KernelDefinition(work), parse_signature("float32[::1]"))
+
+
+def test_records_with_a_bfloat16() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    host = np.zeros(3, np.dtype([("a", np.float32), ("b", ml_dtypes.bfloat16), ("c", np.int16, 2)]))
+    host["b"], host["c"] = [1.5, 2.5, -3.0], [[1, 2], [3, 4], [5, 6]]
+    records = cuda.to_device(host)
+
+    @kernel
+    def work(o: Any) -> None:
+        i = cuda.grid(1)
+        if i < records.size:
+            o[i] = records[i].b * 2 + records[i].c[1]
+            records[i].b = o[i]
+
+    out = np.zeros(3, np.float32)
+    work[1, 32](out)
+    np.testing.assert_array_equal(out, [5, 9, 0])
+    np.testing.assert_array_equal(records.copy_to_host()["b"].astype(np.float32), [5, 9, 0])

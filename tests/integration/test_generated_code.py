@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from cudabuild_sample import cases
 
-from cudabuild import compiler
+from cudabuild import compiler, cuda
+from cudabuild.definition import KernelDefinition
 from cudabuild.ir.ranges import compute_ranges
 from cudabuild.target import TARGETS, Target, parse_target
-from cudabuild.types import format_signature
+from cudabuild.types import format_signature, parse_signature
 
 KERNELS = {case.kernel.__name__: case.kernel for case in cases.make_cases()}
 OVERLOADS = [
@@ -67,3 +69,26 @@ def test_no_index_is_wrapped(name: str, index: int, width: int) -> None:
     ranges = compute_ranges(function, index_width=width)
     wraps = [instr for instr in function.instructions() if instr.op == "wrap"]
     assert [instr.location for instr in wraps if not ranges.nonnegative(instr.operands[0])] == []
+
+
+def last_of(view):
+    return view[view.size - 1]
+
+
+def bytes_of(x, out):
+    view = x.view(np.int8)
+    out[0] = last_of(view)
+    view[1:] = 0
+    last = cuda.carray(x.ctypes.data, out[1], np.int16)
+    out[1] = last_of(last)
+
+
+def test_a_view_with_more_elements_than_fit_32_bits_is_passed_whole() -> None:
+    """2³⁰ float64 are 2³³ bytes: in the 32-bit variant too, what takes them knows how many there are."""
+    definition = KernelDefinition(bytes_of)
+    signature = parse_signature("float64[::1], int64[::1]")
+    text = compiler.dump(definition, signature, "ir")
+    assert "call" not in text.split("kernel bytes_of")[1]
+    optimised = compiler.dump(definition, signature, "optimised", parse_target("sm_90"), 32)
+    assert "shl nuw nsw i64" in optimised
+    assert not re.search(r"(?:shl|mul)[a-z ]* i32 %p1, ", optimised)

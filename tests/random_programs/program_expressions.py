@@ -329,7 +329,7 @@ class Expressions:
         return Expr(kind, text, text, tag="length")
 
     def bits(self, kind: str, depth: int) -> Expr:
-        if self.rules.weak and self.chance(70):
+        if self.chance(70) if self.rules.weak else kind[0] != "u":  # numba's bits are unsigned
             return self.leaf(kind)
         return Expr(kind, "cuda.brev({})", f"brev_{kind}({{}})", [self.expr(kind, depth)], "brev")
 

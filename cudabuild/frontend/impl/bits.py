@@ -48,6 +48,8 @@ def ffs(context: Context, x: Operand) -> Operand:
 @kernel_name("brev")
 def brev(context: Context, x: Operand) -> Operand:
     value = context.integer(x, "the argument", 1)
+    assert isinstance(value.type, Integer)
+    value = context.cast(value, context.table.reversed_bits(value.type))
     return context.emit("brev", value.type, value)
 
 

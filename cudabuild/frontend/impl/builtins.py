@@ -15,7 +15,6 @@ from cudabuild.frontend.operands import (
     IteratorOperand,
     Operand,
     Static,
-    TupleOperand,
     const_of,
     describe,
     is_const,
@@ -145,7 +144,7 @@ def pow_(context: Context, base: Operand, exponent: Operand) -> Operand:
 
 @python_function(builtins.divmod)
 def divmod_(context: Context, x: Operand, y: Operand) -> Operand:
-    return TupleOperand((operators.binary(context, "//", x, y), operators.binary(context, "%", x, y)))
+    return operators.divide_with_rest(context, x, y)
 
 
 @python_function(builtins.len)

@@ -26,6 +26,9 @@ _LARGEST = (1 << 31) - 1
 def device_array(context: Context, value: Any, memory: DeviceMemory) -> Operand:
     """A device array, or any object that shows one, as an array at its address."""
     dtype = numpy.dtype(memory.dtype)
+    own = getattr(value, "dtype", None)  # an interface has no word for bfloat16
+    if dtype.kind == "V" and isinstance(own, numpy.dtype) and own.itemsize == dtype.itemsize:
+        dtype = own
     kind = bfloat16 if memory.dtype == "<V2" else find_dtype(dtype)  # NumPy reads ml_dtypes' spelling as two bytes
     if kind is None:
         raise Refusal(

@@ -40,6 +40,12 @@ def _argument(context: Context, function: str, wanted: str, operand: Operand, po
     return operand
 
 
+def _result(context: Context, found: Operand) -> Operand:
+    if not (isinstance(found, Value) and isinstance(found.type, Scalar)):
+        return found
+    return context.cast(found, context.table.libdevice_result(found.type))
+
+
 def _register(function: str, signature: LibdeviceSignature) -> None:
     arguments = signature.arguments
     results = tuple(_type(name) for name in signature.results)
@@ -52,7 +58,9 @@ def _register(function: str, signature: LibdeviceSignature) -> None:
         ]
         found = context.emit("libdevice", kind, *values, function=function)
         elements = context.elements(found)
-        return found if elements is None else TupleOperand(elements)
+        if elements is None:
+            return _result(context, found)
+        return TupleOperand(tuple(_result(context, element) for element in elements))
 
     names = ["context", *(f"x{n}" for n, _ in enumerate(arguments, 1))]
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]

@@ -192,7 +192,7 @@ def ldexp(context: Context, x: Operand, i: Operand) -> Operand:
 @python_function(math.modf)
 def modf(context: Context, x: Operand) -> Operand:
     """Fraction and whole part, both with the sign of ``x``; of an infinity 0 and the infinity."""
-    value = as_float(context, x, "the argument of math.modf")
+    value = as_float(context, x, "the argument of math.modf", 1, "modf")
     whole = context.emit("math", value.type, value, function="trunc")
     rest = context.emit("sub", value.type, value, whole)
     infinite = context.emit("isinf", bool_, value)

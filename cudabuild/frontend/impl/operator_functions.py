@@ -15,7 +15,7 @@ from cudabuild.frontend.impl.builtins import abs_, int_
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import NoneOperand, Operand
 from cudabuild.ir.ir import Value
-from cudabuild.types import Boolean
+from cudabuild.types import Boolean, Scalar
 
 __all__: list[str] = []
 
@@ -28,11 +28,11 @@ _BINARY: dict[str, tuple[str, ...]] = {
     "//": ("operator.floordiv", "operator.ifloordiv", "numpy.floor_divide"),
     "%": ("operator.mod", "operator.imod", "numpy.remainder"),
     "**": ("operator.pow", "operator.ipow", "numpy.power"),
-    "&": ("operator.and_", "operator.iand", "numpy.bitwise_and"),
-    "|": ("operator.or_", "operator.ior", "numpy.bitwise_or"),
-    "^": ("operator.xor", "operator.ixor", "numpy.bitwise_xor"),
-    "<<": ("operator.lshift", "operator.ilshift", "numpy.left_shift"),
-    ">>": ("operator.rshift", "operator.irshift", "numpy.right_shift"),
+    "&": ("operator.and_", "operator.iand"),
+    "|": ("operator.or_", "operator.ior"),
+    "^": ("operator.xor", "operator.ixor"),
+    "<<": ("operator.lshift", "operator.ilshift"),
+    ">>": ("operator.rshift", "operator.irshift"),
 }
 
 _COMPARISONS: dict[str, tuple[str, ...]] = {
@@ -49,7 +49,7 @@ _COMPARISONS: dict[str, tuple[str, ...]] = {
 _UNARY: dict[str, tuple[str, ...]] = {
     "-": ("operator.neg", "numpy.negative"),
     "+": ("operator.pos", "numpy.positive"),
-    "~": ("operator.invert", "operator.inv", "numpy.invert"),
+    "~": ("operator.invert", "operator.inv"),
     "not": ("operator.not_", "numpy.logical_not"),
 }
 
@@ -69,6 +69,26 @@ def _binary(symbol: str) -> Callable[..., Operand]:
     return rule
 
 
+def _element_bits(item: Any, spelling: str, symbol: str) -> None:
+    """A bitwise function of NumPy, whose result may be narrower than the operator's."""
+
+    def narrowed(context: Context, result: Operand, *operands: Operand) -> Operand:
+        kinds = [part.type for part in operands if isinstance(part, Value) and isinstance(part.type, Scalar)]
+        kind = context.table.element_bits(*kinds) if len(kinds) == len(operands) else None
+        return result if kind is None else context.convert(result, kind)
+
+    if symbol == "~":
+
+        @python_function(item, name=spelling)
+        def inverted(context: Context, x: Operand) -> Operand:
+            return narrowed(context, operators.unary(context, symbol, x), x)
+    else:
+
+        @python_function(item, name=spelling)
+        def combined(context: Context, x1: Operand, x2: Operand) -> Operand:
+            return narrowed(context, operators.binary(context, symbol, x1, x2), x1, x2)
+
+
 def _comparison(symbol: str) -> Callable[..., Operand]:
     def rule(context: Context, a: Operand, b: Operand) -> Operand:
         return operators.compare(context, symbol, a, b)
@@ -83,9 +103,15 @@ def _unary(symbol: str) -> Callable[..., Operand]:
     return rule
 
 
+_ELEMENT_BITS = {
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>", "invert": "~",
+}  # fmt: skip
+
 _register(_BINARY, _binary)
 _register(_COMPARISONS, _comparison)
 _register(_UNARY, _unary)
+for _name, _symbol in _ELEMENT_BITS.items():
+    _element_bits(getattr(numpy, _name), f"numpy.{_name}", _symbol)
 
 
 @python_function(numpy.add)

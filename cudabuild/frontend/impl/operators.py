@@ -38,7 +38,7 @@ from cudabuild.types import (
     weak_int,
 )
 
-__all__ = ["binary", "compare", "logical", "unary"]
+__all__ = ["binary", "compare", "divide_with_rest", "logical", "unary"]
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "mod"}
 _BITWISE = {"&": "and", "|": "or", "^": "xor"}
@@ -165,6 +165,16 @@ def _arithmetic(context: Context, operator: str, a: Value, b: Value) -> Value:
     if operator in by_operator and table.division_raises and isinstance(kind, (Float, Integer)):
         _check_divisor(context, context.cast(b, kind))
     return _same_type(context, operator, _ARITHMETIC[operator], a, b, kind)
+
+
+def divide_with_rest(context: Context, x: Operand, y: Operand) -> TupleOperand:
+    """``divmod(x, y)``: both parts of one type, which need not be that of the operators."""
+    kinds = [operand.type if isinstance(operand, Value) else None for operand in (x, y)]
+    if all(isinstance(kind, (Boolean, Integer)) for kind in kinds):
+        kind = context.table.divmod(*(kind for kind in kinds if isinstance(kind, Scalar)))
+        if kind != context.table.floor_division(*(kind for kind in kinds if isinstance(kind, Scalar))):
+            x, y = context.convert(x, kind), context.convert(y, kind)
+    return TupleOperand((binary(context, "//", x, y), binary(context, "%", x, y)))
 
 
 def _check_divisor(context: Context, divisor: Value) -> None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 from cudabuild.ir.ir import Function
 from cudabuild.ir.passes.cse import merge_common_subexpressions
 from cudabuild.ir.passes.grid_index import recognise_grid
-from cudabuild.ir.passes.inline import inline_synchronising
+from cudabuild.ir.passes.inline import inline_long, inline_synchronising
 from cudabuild.ir.passes.simplify import simplify
 from cudabuild.ir.passes.weak_floats import narrow_weak_floats
 from cudabuild.ir.verifier import verify_function, verify_stage
 
 __all__ = [
+    "inline_long",
     "inline_synchronising",
     "merge_common_subexpressions",
     "narrow_weak_floats",
@@ -31,6 +32,7 @@ def run_passes(function: Function, *, target_kind: str) -> Function:
     if target_kind not in ("nvptx", "host"):
         raise ValueError(f"target kind {target_kind!r}: expected 'nvptx' or 'host'")
     inline_synchronising(function)  # first: what a callee's constants and tuples are shows only in its caller
+    inline_long(function)
     verify_stage(function)
     functions = [*function.callees, function]
     for one in functions:

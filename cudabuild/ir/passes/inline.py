@@ -34,7 +34,7 @@ from cudabuild.types import Array, NoneType, Tuple, Type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["free_name", "inline_call", "inline_calls", "inline_synchronising", "split_after"]
+__all__ = ["free_name", "inline_call", "inline_calls", "inline_long", "inline_synchronising", "split_after"]
 
 
 def inline_synchronising(function: Function) -> None:
@@ -45,16 +45,72 @@ def inline_synchronising(function: Function) -> None:
 
 def _returns_own_memory(callee: Function) -> bool:
     """Whether a result may lie in a local array; not of a function that calls itself, which stays a call."""
-    inside = [*callee.callees, callee]
-    if any(i.op == "call" and i.attrs["callee"] is callee for one in inside for i in one.instructions()):
-        return False
-    return _holds_local(callee.result)
+    return not _leads_back(callee) and _holds_local(callee.result)
 
 
 def _holds_local(kind: Type) -> bool:
     if isinstance(kind, Tuple):
         return any(map(_holds_local, kind.elements))
     return isinstance(kind, Array) and kind.space in ("local", "generic")
+
+
+def inline_long(function: Function) -> None:
+    """Inlines every call, in ``function`` and below, that is given an array which may have more elements than the
+    arrays that a launch is given: the 32-bit variant passes extents as 32 bits, and keeps others wide in one function.
+
+    Those are views with smaller elements, and arrays at addresses. A function that calls itself stays one.
+    """
+    for one in [*function.callees, function]:
+        if not any(instr.op in _LENGTHENS and _makes_long(instr) for instr in one.instructions()):
+            continue
+        kept: set[Instr] = set()
+        while (call := _find_long_call(one, kept)) is not None:
+            if _leads_back(call.attrs["callee"]):
+                kept.add(call)
+            else:
+                inline_call(one, call)
+
+
+def _find_long_call(function: Function, kept: set[Instr]) -> Instr | None:
+    return next(
+        (
+            instr
+            for instr in function.instructions()
+            if instr.op == "call" and instr not in kept and any(map(_is_long, instr.operands))
+        ),
+        None,
+    )
+
+
+def _leads_back(function: Function) -> bool:
+    """Whether a function calls itself, by way of others or not."""
+    reached = (function, *function.callees)
+    return any(i.op == "call" and i.attrs["callee"] is function for one in reached for i in one.instructions())
+
+
+#: Operations that may make an array longer than it was, see ``_makes_long``.
+_LENGTHENS = frozenset(("array_at", "reshape"))
+
+
+def _makes_long(value: Value) -> bool:
+    if not isinstance(value, Instr) or not isinstance(value.type, Array):
+        return False
+    if value.op == "reshape":
+        base = value.operands[0].type
+        return isinstance(base, Array) and value.type.dtype.size < base.dtype.size
+    known = (isinstance(extent, Instr) and extent.op == "const" for extent in value.operands[1:])
+    return value.op == "array_at" and not all(known)
+
+
+def _is_long(value: Value) -> bool:
+    """Whether an array comes of one that may be long, by way of other views."""
+    while isinstance(value, Instr) and isinstance(value.type, Array):
+        if _makes_long(value):
+            return True
+        if value.op not in ("field", "reshape", "transpose", "view"):
+            return False
+        value = value.operands[0]
+    return False
 
 
 def inline_calls(function: Function, wanted: Callable[[Function], bool]) -> None:
