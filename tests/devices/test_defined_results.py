@@ -227,7 +227,7 @@ def beside_zero_in_python(x, n):
 
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
 def test_extremes_beside_zeros(run, name):
-    """Python's rule, the first of equal ones, also for zeros of different signs and where the compiler finds an extreme."""
+    """Python's rule, the first of equal ones, also for zeros of two signs and where the compiler finds an extreme."""
     values = np.array([0.0, -0.0, math.nan, 1.5, -1.5, math.inf, -math.inf], name)
     n = np.array([0, 3, -3, 0, 0, 1, -1], np.int32)
     out = np.zeros((26, values.size), name)

@@ -23,6 +23,7 @@ from cudabuild.types import Array, Scalar, Type, float32, float64, int32, int64,
 LINES = (Path(__file__).parent / "numba_types.txt").read_text().splitlines()
 NAMES = next(line for line in LINES if line.startswith("type ")).split()[1:]
 
+
 def scalar(name: str) -> Scalar:
     found = scalar_by_name(name)
     assert found is not None
