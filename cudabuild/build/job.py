@@ -87,7 +87,7 @@ def run_job(
         stamp.watch(project)
     outcome = Outcome(settings, run_build(project, settings, meter, executor))
     if not outcome.result.errors:
-        adopted = settings.dialect == "numba"
+        adopted = {module for module in project.files if settings.takes(module, "numba")}
         outcome.written = write_packages(project, outcome.result, place, in_tree=in_tree, adopted=adopted)
     outcome.seconds = meter.seconds
     if stamp is not None and not outcome.result.errors:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from cudabuild.build.execute import BuildResult
 from cudabuild.build.plan import DIALECT_NAME, Artefacts, find_artefacts, is_artefact
@@ -23,7 +23,12 @@ Written = dict[str, tuple[str, int, int]]
 
 
 def write_packages(
-    project: Project, result: BuildResult, place: Callable[[Artefacts], str], *, in_tree: bool, adopted: bool = False
+    project: Project,
+    result: BuildResult,
+    place: Callable[[Artefacts], str],
+    *,
+    in_tree: bool,
+    adopted: Collection[str] = (),
 ) -> Written:
     """Writes what a build made.
 
@@ -32,7 +37,8 @@ def write_packages(
         result: what its build made.
         place: the folder for the archives of a package.
         in_tree: the folders are in the source tree: version control is told to ignore them.
-        adopted: the packages are written for numba: a note beside the archives has the import hook adopt them.
+        adopted: modules of packages that are written for numba: a note beside the archives has the import hook adopt
+            a package.
 
     Returns:
         What was written, by package.
@@ -54,7 +60,7 @@ def write_packages(
             folder = place(artefacts)
             size = _write_package(files, folder, artefacts.owner, images[artefacts], left[artefacts], in_tree)
             written[artefacts.owner] = (folder, size, len(images[artefacts]))
-            if adopted:
+            if artefacts.owner in adopted:
                 with open(files.new(folder, DIALECT_NAME), "wb"):
                     pass  # its name says it all
         files.commit()

@@ -179,12 +179,13 @@ PROJECT = {
 }
 
 
-def test_a_build_for_numba_is_adopted_when_it_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ['dialect = "numba"', 'adopt = ["old"]'])
+def test_a_build_for_numba_is_adopted_when_it_runs(tmp_path: Path, setting: str) -> None:
     """Not a line of the package is changed: its archives say that it is to be adopted."""
     for name, text in PROJECT.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        path.write_text(textwrap.dedent(text).replace('dialect = "numba"', setting), encoding="utf-8")
     build = [sys.executable, "-m", "cudabuild", "build", "--inplace"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(tmp_path)])}
     done = subprocess.run(
@@ -196,9 +197,9 @@ def test_a_build_for_numba_is_adopted_when_it_runs(tmp_path: Path) -> None:
     ask = [sys.executable, "-c", f"{code}; print(old.cuda.grid, find(old.double.py_func))"]
     told = subprocess.run(ask, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
     assert told.startswith("cuda.grid [<cudabuild.importer.binding.ArchiveFolder")
-    done = subprocess.run(
-        [*build, "--dialect", "cudabuild"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240,
-        check=True,
-    )  # fmt: skip
-    assert "no kernels found" in done.stdout
+    undone = [*build, "--dialect", "cudabuild", "--adopt", "nothing"]
+    told = subprocess.run(
+        undone, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=True
+    )
+    assert "no kernels found" in undo.stdout
     assert not (tmp_path / "old/_cudabuild").exists()
