@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 from cudabuild.errors import Location
 from cudabuild.frontend.ast_scopes import captured_names, free_names, is_cheap, local_names
@@ -77,10 +78,10 @@ class ExpressionBuilder:
     # expressions
 
     def _expression(self, node: ast.expr) -> HirInstr:
-        method = getattr(self, f"_expr_{type(node).__name__}", None)
+        method: Callable[[ast.expr], HirInstr] | None = getattr(self, f"_expr_{type(node).__name__}", None)
         if method is None:
             return self.ssa.emit("refused", self._at(node), refusal=refuse_syntax(node))
-        return cast(HirInstr, method(node))
+        return method(node)
 
     def _expr_Constant(self, node: ast.Constant) -> HirInstr:
         return self.ssa.emit("const", self._at(node), value=node.value)

@@ -132,7 +132,14 @@ def replay(context: Context, record: Record, operands: Sequence[Operand | None])
     """
     values: dict[Value, Value] = {}
     for old, new in zip(record.operands, operands, strict=True):
-        if (old is not new or type(old) is not Static) and not _match(old, new, values):
+        kind = type(old)
+        if old is new and kind is Static:
+            continue
+        if kind is Value and isinstance(new, Value):  # of most operands only the type counts
+            assert isinstance(old, Value)
+            if (old.type is not new.type and old.type != new.type) or values.setdefault(old, new) is not new:
+                return None
+        elif not _match(old, new, values):
             return None
     for specialisation in record.called:
         if specialisation is None or not specialisation.inference.settled:

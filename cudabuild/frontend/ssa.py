@@ -90,6 +90,8 @@ class SsaBuilder:
     def _find(self, variable: str, block: HirBlock, location: Location, opened: list[HirInstr]) -> HirInstr:
         """What ``variable`` is at the end of ``block``; where paths join a phi, in ``opened``, to be completed."""
         definitions = self._definitions.setdefault(variable, {})
+        if block in definitions:
+            return self._final(definitions[block])
         passed: dict[HirBlock, None] = {}
         while block not in definitions and block in self._sealed and len(block.predecessors) == 1:
             if block in passed:  # a loop that nothing enters
@@ -109,7 +111,8 @@ class SsaBuilder:
             value = HirInstr("undef", [], {"variable": variable}, location, block)
             block.instructions.insert(0, value)
         definitions[block] = value
-        definitions.update(dict.fromkeys(passed, value))
+        for one in passed:
+            definitions[one] = value
         return value
 
     def _complete(self, variable: str, opened: list[HirInstr]) -> None:

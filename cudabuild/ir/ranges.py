@@ -127,13 +127,21 @@ class Analysis:
         self.sweeps = 0
         self.is_narrowing = False
         self._refined: dict[tuple[Value, Facts, int], Interval | None] = {}  # answers from the state as it is
+        self._version = 0  # of the state
+        self._seen_at: dict[Instr, int] = {}  # the version that an instruction was evaluated from
         self.linear = LinearBounds(self)
         self.trips = TripBounds(self, find_loops(self.order, self.dominators))
         self.thresholds = self._find_thresholds()
         for param in function.params:
             self._start(param)
-        for instr in function.instructions():
-            self._start(instr)
+        #: the integers whose interval is computed
+        self._computed: dict[Block, list[Instr]] = {block: [] for block in function.blocks}
+        for block in function.blocks:
+            for instr in block.instructions:
+                if isinstance(instr.type, Integer):
+                    self._start(instr)
+                    if instr not in self.leaves:
+                        self._computed[block].append(instr)
 
     def _start(self, value: Value) -> None:
         interval = leaf_interval(value, self.function, self.index_width, self.launch_bounds)
@@ -187,14 +195,15 @@ class Analysis:
     def _surrender(self, cycle: list[Block]) -> None:
         """Claims nothing of what ``cycle`` computes. A safety net: no function is known that sweeps for so long."""
         self.reachable.update(cycle)
-        for instr in (instr for block in cycle for instr in block.instructions):
-            if isinstance(instr.type, Integer) and instr not in self.leaves:
-                self.ranges[instr] = limits(instr.type)
-                self.exact.discard(instr)
+        for instr in (instr for block in cycle for instr in self._computed[block]):
+            assert isinstance(instr.type, Integer)
+            self.ranges[instr] = limits(instr.type)
+            self.exact.discard(instr)
         self._forget()
 
     def _forget(self) -> None:
         """Drops the answers that were given from an earlier state."""
+        self._version += 1
         self._refined.clear()
         self.linear.forget()
 
@@ -209,24 +218,28 @@ class Analysis:
                 if not any(self._is_feasible(p, block) for p in block.predecessors):
                     continue
                 self.reachable.add(block)
+                self._forget()
                 changed = True
             facts = self.facts.at(block)
-            for instr in block.instructions:
-                if isinstance(instr.type, Integer) and instr not in self.leaves:
-                    old = self.ranges.get(instr)
-                    transferred, is_exact = self._transfer(instr, block, facts)
-                    new = update(instr, old, transferred)
-                    if new != old:
-                        changed = True
-                        self._forget()
-                        if new is None:
-                            del self.ranges[instr]
-                        else:
-                            self.ranges[instr] = new
-                    if is_exact != (instr in self.exact):
-                        changed = True
-                        self._forget()
-                        (self.exact.add if is_exact else self.exact.discard)(instr)
+            for instr in self._computed[block]:
+                if not self.is_narrowing:  # then bounds by turns count, too, which are taken anew for each sweep
+                    if self._seen_at.get(instr) == self._version:
+                        continue
+                    self._seen_at[instr] = self._version
+                old = self.ranges.get(instr)
+                transferred, is_exact = self._transfer(instr, block, facts)
+                new = update(instr, old, transferred)
+                if new != old:
+                    changed = True
+                    self._forget()
+                    if new is None:
+                        del self.ranges[instr]
+                    else:
+                        self.ranges[instr] = new
+                if is_exact != (instr in self.exact):
+                    changed = True
+                    self._forget()
+                    (self.exact.add if is_exact else self.exact.discard)(instr)
         return changed
 
     @staticmethod
@@ -295,7 +308,7 @@ class Analysis:
 
     def _again(self, value: Value, interval: Interval, facts: Facts, depth: int) -> Interval | None:
         """Evaluates ``value`` once more with its operands as the facts have them."""
-        if not isinstance(value, Instr) or value.op not in _EVALUATED or value.op == "select":
+        if type(value) is not Instr or value.op not in _EVALUATED_AGAIN:
             return interval
         operands = []
         moved = False
@@ -481,6 +494,8 @@ _EVALUATED = frozenset(
         "cast", "wrap", "select",
     )
 )  # fmt: skip
+
+_EVALUATED_AGAIN = _EVALUATED - {"select"}
 
 
 def _evaluate(instr: Instr, kind: Integer, operands: list[Interval]) -> Interval:

@@ -309,7 +309,7 @@ def remove_dead_code(function: Function) -> None:
     pending = list(needed)
     while pending:
         for operand in pending.pop().operands:
-            if isinstance(operand, Instr) and operand not in needed:
+            if operand not in needed and isinstance(operand, Instr):
                 needed.add(operand)
                 pending.append(operand)
     for block in function.blocks:
