@@ -198,7 +198,7 @@ def test_a_build_for_numba_is_adopted_when_it_runs(tmp_path: Path, setting: str)
     told = subprocess.run(ask, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
     assert told.startswith("cuda.grid [<cudabuild.importer.binding.ArchiveFolder")
     undone = [*build, "--dialect", "cudabuild", "--adopt", "nothing"]
-    told = subprocess.run(
+    undo = subprocess.run(
         undone, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=True
     )
     assert "no kernels found" in undo.stdout
