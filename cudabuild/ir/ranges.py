@@ -127,6 +127,7 @@ class Analysis:
         self.sweeps = 0
         self.is_narrowing = False
         self._refined: dict[tuple[Value, Facts, int], Interval | None] = {}  # answers from the state as it is
+        self._products: dict[Instr, Interval | None] = {}  # what ``thread_product`` says, whatever the state
         self._version = 0  # of the state
         self._seen_at: dict[Instr, int] = {}  # the version that an instruction was evaluated from
         self.linear = LinearBounds(self)
@@ -286,6 +287,9 @@ class Analysis:
         interval = self.ranges.get(value)
         if interval is None or not facts.relations or interval[0] == interval[1]:
             return interval
+        known = value in facts.relations or value in facts.derived
+        if not known and (type(value) is not Instr or value.op not in _EVALUATED_AGAIN):
+            return interval
         key = (value, facts, depth)
         if key not in self._refined:
             self._refined[key] = self._refine(value, interval, facts, depth)
@@ -425,7 +429,9 @@ class Analysis:
         assert isinstance(kind, Integer)
         true = true_interval(instr.op, kind, operands)
         assert true is not None
-        product = thread_product(instr, self.index_width, self.launch_bounds)
+        if instr not in self._products:
+            self._products[instr] = thread_product(instr, self.index_width, self.launch_bounds)
+        product = self._products[instr]
         if product is not None:
             narrowed = meet(true, product)
             assert narrowed is not None, "the limits of a launch contradict those of its parts"
