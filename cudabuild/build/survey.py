@@ -68,12 +68,14 @@ class Survey:
         overloads: of the kernels that can be built.
         unreadable: the files that cannot be parsed, as ``file:line: reason``.
         errors: what is wrong, each once.
+        notes: remarks for people.
     """
 
     kernels: tuple[FoundKernel, ...]
     overloads: tuple[Overload, ...]
     unreadable: tuple[str, ...]
     errors: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def survey_project(project: Project, settings: BuildSettings) -> Survey:
@@ -105,7 +107,7 @@ def survey_project(project: Project, settings: BuildSettings) -> Survey:
     errors += settings.find_unknown_kernels(f"{kernel.module}:{kernel.qualname}" for kernel in kernels)
     if settings.strict:
         errors += [f"{kernel.left} (strict)" for kernel in kernels if kernel.left]
-    return Survey(kernels, tuple(overloads), tuple(map(str, found.unreadable)), tuple(errors))
+    return Survey(kernels, tuple(overloads), tuple(map(str, found.unreadable)), tuple(errors), found.notes)
 
 
 def main() -> None:

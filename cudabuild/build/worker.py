@@ -12,7 +12,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -134,16 +134,14 @@ class Session:
     def discover(self, sandbox: Sandbox | Imported) -> Discovery:
         """Finds the kernels; ``sandbox`` stays open while they are compiled."""
         candidates, unreadable = find_candidates(sandbox.slicer)
-        chosen = [
-            candidate
-            for candidate in candidates
-            if self.settings.includes(candidate.module) and self.settings.takes(candidate.module, candidate.dialect)
-        ]
+        included = [candidate for candidate in candidates if self.settings.includes(candidate.module)]
+        chosen = [one for one in included if self.settings.takes(one.module, one.dialect)]
         recorded = Recorded(sandbox.slicer, self.settings)
         kernels = load_kernels(sandbox.slicer, chosen, sandbox, recorded.cells)
         kernels = recorded.join(kernels, sandbox)
         found = [described for kernel in kernels for described in self._describe_all(kernel, recorded)]
-        return Discovery(tuple(found), tuple(unreadable), notes=recorded.notes)
+        notes = (*recorded.notes, *_note_numba([one.module for one in included if one not in chosen]))
+        return Discovery(tuple(found), tuple(unreadable), notes=notes)
 
     def _describe_all(self, kernel: Kernel, recorded: Recorded) -> list[FoundKernel]:
         """A kernel with its own and its recorded signatures, and those of the recorded ones that do not fit."""
@@ -289,6 +287,18 @@ class Session:
             expected=diagnostic.expected,
             do=diagnostic.do,
         )
+
+
+def _note_numba(modules: Sequence[str]) -> list[str]:
+    """Says that a project has kernels of numba's, and what has them built."""
+    if not modules:
+        return []
+    names = sorted(set(modules))
+    where = ", ".join(names[:3]) + (f" and {len(names) - 3} more modules" if len(names) > 3 else "")
+    return [
+        f"{len(modules)} {'kernel' if len(modules) == 1 else 'kernels'} of numba.cuda in {where} left alone: "
+        'dialect = "numba" in [tool.cudabuild] builds such, unchanged'
+    ]
 
 
 def _rectangles(places: Iterable[tuple[str, int]]) -> list[tuple[list[str], list[int]]]:

@@ -98,6 +98,7 @@ def format_survey(survey: Survey, settings: BuildSettings) -> list[str]:
             assert kernel.left is not None
             lines += [f"  {line}" for line in kernel.left.explain().splitlines()]
     lines += ["", *(f"warning: {text}; it was not looked into" for text in survey.unreadable)]
+    lines += [f"note: {text}" for text in survey.notes]
     lines += [f"error: {text}" for text in survey.errors]
     built = sum(bool(kernel.signatures) for kernel in survey.kernels)
     overloads = sum(len(kernel.signatures) for kernel in survey.kernels)
@@ -150,6 +151,7 @@ def _json_of_survey(survey: Survey, settings: BuildSettings, path: str) -> dict[
         "index_widths": list(settings.index_widths),
         "settings": json_of_settings(settings),
         "kernels": kernels,
+        "notes": list(survey.notes),
         "warnings": [f"{text}; it was not looked into" for text in survey.unreadable],
         "errors": list(survey.errors),
     }

@@ -263,6 +263,24 @@ def test_check_of_recorded_signatures(copy: Path) -> None:
     assert (values["ok"], values["current_images"]) == (True, 12)
 
 
+def test_kernels_of_numba_are_told(tmp_path: Path) -> None:
+    """They are not ours to build unless the project says so."""
+    root = make_project(tmp_path / "root")
+    path = root / "src" / "mypackage" / "kernels.py"
+    path.write_text(
+        "from numba import cuda\n\n@cuda.jit('void(float32[:])')\ndef k(x):\n    x[0] = 1\n", encoding="utf-8"
+    )
+    values = json_of("list", cwd=root)
+    assert values["kernels"] == []
+    assert values["notes"] == [
+        '1 kernel of numba.cuda in mypackage.kernels left alone: dialect = "numba" in [tool.cudabuild] builds such, '
+        "unchanged"
+    ]
+    values = json_of("list", "--dialect", "numba", cwd=root)
+    assert [kernel["qualname"] for kernel in values["kernels"]] == ["k"]
+    assert values["notes"] == []
+
+
 def test_a_project_of_another_back_end(tmp_path: Path) -> None:
     """The commands need no setuptools table: packages are found by their places."""
     root = make_project(tmp_path / "root")
