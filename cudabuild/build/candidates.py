@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cudabuild.build.effects import Leaf
 from cudabuild.build.names import arguments_of, chain_of
@@ -88,7 +88,7 @@ def _relevant_modules(slicer: Slicer, failures: list[Failure]) -> Iterator[Sourc
             try:
                 source = project.find_module(name)
             except SourceError as error:
-                failures.append(Failure.parse(str(error)))
+                failures.append(replace(Failure.parse(str(error)), about=name))
                 continue
             assert source is not None
             yield source

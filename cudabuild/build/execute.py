@@ -88,6 +88,7 @@ def run_build(
         result.errors += settings.find_unknown_kernels(f"{one.module}:{one.qualname}" for one in found.kernels)
         if settings.strict:
             result.errors += [f"{kernel.left} (strict)" for kernel in found.kernels if kernel.left]
+            result.errors += [f"{failure} (strict)" for failure in found.unreadable]
         groups = plan_tasks(found.kernels, settings)
         total = sum(len(group.tasks) for group in groups)
         results: list[CompileResult] = []

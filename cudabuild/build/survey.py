@@ -107,6 +107,7 @@ def survey_project(project: Project, settings: BuildSettings) -> Survey:
     errors += settings.find_unknown_kernels(f"{kernel.module}:{kernel.qualname}" for kernel in kernels)
     if settings.strict:
         errors += [f"{kernel.left} (strict)" for kernel in kernels if kernel.left]
+        errors += [f"{failure} (strict)" for failure in found.unreadable]
     return Survey(kernels, tuple(overloads), tuple(map(str, found.unreadable)), tuple(errors), found.notes)
 
 

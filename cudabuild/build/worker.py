@@ -141,6 +141,7 @@ class Session:
         kernels = recorded.join(kernels, sandbox)
         found = [described for kernel in kernels for described in self._describe_all(kernel, recorded)]
         notes = (*recorded.notes, *_note_numba([one.module for one in included if one not in chosen]))
+        unreadable = [one for one in unreadable if self.settings.includes(one.about)]
         return Discovery(tuple(found), tuple(unreadable), notes=notes)
 
     def _describe_all(self, kernel: Kernel, recorded: Recorded) -> list[FoundKernel]:

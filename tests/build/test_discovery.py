@@ -157,6 +157,21 @@ def test_numba_kernels_are_candidates_of_their_dialect(make_project: MakeProject
     assert [(one.name, one.dialect) for one in candidates] == [("k", "numba"), ("j", "numba"), ("C.s", "numba")]
 
 
+@pytest.mark.parametrize(("strict", "exclude"), [(False, ""), (True, ""), (True, "pkg.bad")])
+def test_a_file_that_cannot_be_parsed(
+    strict: bool, exclude: str, make_project: MakeProject, tmp_path: Path, setuptools: Setuptools
+) -> None:
+    """It may hold kernels: told, and an error where none may be left; nothing where the settings leave it out."""
+    make_project(pkg__good=HEAD + kernel(1), pkg__bad=HEAD + "def (:\n")
+    lines = ["[project]", 'name = "p"', 'version = "1"', "[tool.cudabuild]", 'archs = ["80"]', 'index = "32"']
+    lines += ['ptx = "none"', f"strict = {str(strict).lower()}", f'exclude = ["{exclude}"]']
+    (tmp_path / "pyproject.toml").write_text("\n".join([*lines, "[tool.setuptools]", 'packages = ["pkg"]', ""]))
+    done = setuptools.attempt("-m", "cudabuild", "build", "--out", str(tmp_path / "out"), cwd=tmp_path)
+    assert done.returncode == int(strict and not exclude), done.stdout + done.stderr
+    told = "pkg/bad.py:2: cannot be parsed" in done.stdout + done.stderr
+    assert told is not bool(exclude)
+
+
 # discovery = "import"
 
 
