@@ -259,7 +259,7 @@ class Expressions:
             meaning = f"mul_{kind}({{0}}, mul_{kind}({{0}}, {{0}}))"
             return Expr(kind, "{0}**3", meaning, [name], "pow") if name else part
         tag = "pow" + "!" * is_float(kind)
-        return Expr(kind, "{0}**2", f"mul_{kind}({{0}}, {{0}})", [name], tag) if name else part
+        return Expr(kind, "({0}**2)", f"mul_{kind}({{0}}, {{0}})", [name], tag) if name else part
 
     def _bound(self, part: Expr) -> Expr | None:
         """A part that the oracle may name twice: a variable."""
@@ -277,7 +277,7 @@ class Expressions:
 
     def late_condition(self, depth: int) -> Expr:
         """A condition that no compiler knows: of a known one, the way that is not taken has no say in the type."""
-        return Expr("bool", "(cuda.threadIdx.x >= 0 and {})", "{}", [self.expr("bool", depth)], "value-of-logic")
+        return Expr("bool", "((cuda.threadIdx.x >= 0) == {})", "{}", [self.expr("bool", depth)], "compare")
 
     def either(self, kind: str, depth: int) -> Expr:
         """``a and b``, one of the two; or the smallest of three."""
