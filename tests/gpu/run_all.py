@@ -181,6 +181,7 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             if (machine.wheels / "adopted").is_dir()
             else {}
         ),
+        "recorded": ([machine.full, EXPERIMENTS / "recorded_package.py", "--gpu"], checkout, 120),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
             [
