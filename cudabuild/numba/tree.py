@@ -223,7 +223,13 @@ class NumbaTree:
             names.update(__import__(place, fromlist=("",)).__all__)
         if module == "numba":
             names.update(cpu.NAMES)
-            names -= {"bool", "core", "cuda", "errors", "np", "typed"}  # numba's star leaves Python's own names alone
+            names -= {
+                "core",
+                "cuda",
+                "errors",
+                "np",
+                "typed",
+            }  # as in numba, whose star brings ``bool``, and no modules
             names -= {"experimental"} if self.find_real(module) is None else set()
         return sorted(names)
 

@@ -553,3 +553,23 @@ def test_modules_that_pytest_rewrites(tmp_path: Path, mode: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
+
+
+def test_star_imports(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {
+            "old.py": "from numba import *\nfrom numba.types import *\nfrom numba.cuda import grid\nnames = set(globals())"
+        },
+    )
+    told = run(
+        tmp_path,
+        """
+        import cudabuild
+        cudabuild.adopt("old")
+        import old
+        print(old.float32 is cudabuild.float32, callable(old.njit), old.bool(3) == True)
+        print(sorted({"cuda", "core", "np", "errors", "typed", "experimental"} & old.names))
+        """,
+    )
+    assert told == "True True True\n[]"
