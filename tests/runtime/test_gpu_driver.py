@@ -108,7 +108,7 @@ class TestDriver:
         foreign = [("cubin", b"\x7fELF", "f.cubin"), ("ptx", b".version 6.5", "f.ptx")]
         assert Driver(fake).link_ptx(b".version 7.0", "kernel", foreign).startswith(b"linked ")
         assert fake.calls.count("cuLinkAddData") == 4  # one before
-        with pytest.raises(LinkedCodeError, match="the driver's linker does not take f.ltoir"):
+        with pytest.raises(LinkedCodeError, match=r"the driver's linker does not take f\.ltoir"):
             Driver(fake).link_ptx(b".version 7.0", "kernel", [("ltoir", b"", "f.ltoir")])
         assert fake.calls[-1] == "cuLinkDestroy"
 
