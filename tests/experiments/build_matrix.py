@@ -91,6 +91,16 @@ def choose_pairwise(rows: Sequence[Row], strength: int = 2) -> list[Row]:
     return sorted(chosen, key=rows.index)
 
 
+def check_pairs(report: Report, possible: Iterable[Row], rows: Iterable[Row], *, quick: bool) -> None:
+    """Counts afresh what the chosen rows cover."""
+    if quick:
+        wanted, covered = ({value for row in some for value in enumerate(astuple(row))} for some in (possible, rows))
+    else:
+        wanted, covered = ({pair for row in some for pair in row.pairs} for some in (possible, rows))
+    what = "value" if quick else "pair of values"
+    report.check(f"every {what} that can occur does", covered == wanted, f"{len(covered)} of {len(wanted)}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="this interpreter, what is installed, each value once")
@@ -112,6 +122,7 @@ def main() -> int:
         report.note(f"{len(rows)} rows of {len(possible)} that can exist; Python {', '.join(prepared.pythons)}")
         if absent:
             report.note(f"not installed, so not in the table: {', '.join(absent)}")
+        check_pairs(report, possible, rows, quick=options.quick)
         rows = [row for row in rows if options.only in " ".join(astuple(row))]
         run_rows(report, prepared, rows, options.jobs)
         for version in versions:
