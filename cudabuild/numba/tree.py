@@ -223,13 +223,7 @@ class NumbaTree:
             names.update(__import__(place, fromlist=("",)).__all__)
         if module == "numba":
             names.update(cpu.NAMES)
-            names -= {
-                "core",
-                "cuda",
-                "errors",
-                "np",
-                "typed",
-            }  # as in numba, whose star brings ``bool``, and no modules
+            names -= {"core", "cuda", "errors", "np", "typed", "types"}  # as in numba: ``bool``, but no modules
             names -= {"experimental"} if self.find_real(module) is None else set()
         return sorted(names)
 
