@@ -175,6 +175,14 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
             yield from _codes_in(constant)
 
 
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements, and those in the branches of an ``if``."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If):
+            yield from _statements([*node.body, *node.orelse])
+
+
 def _is_same(one: CodeType, other: CodeType) -> bool:
     """Whether two functions do the same and stand on the same line."""
     facts = [
@@ -244,6 +252,7 @@ class _Trees:
         self._text, self._file = text, file
         self.is_ascii = text.isascii()
         self._codes: list[CodeType] | None = None
+        self._codes_alone: list[CodeType] | None = None
         self.functions: dict[tuple[int, str], ast.FunctionDef] = {}
         self.lambdas: dict[int, list[ast.Lambda]] = {}
         for node in ast.walk(module):
@@ -261,7 +270,13 @@ class _Trees:
             return True
         if self._codes is None:
             self._codes = list(_codes_in(compile(self._text + "\n", self._file, "exec", dont_inherit=True)))
-        return any(_is_same(code, found) for found in self._codes)
+        if any(_is_same(code, found) for found in self._codes):
+            return True
+        if self._codes_alone is None:  # a slice compiles statements one by one; Python 3.11 then calls `cuda.grid(1)`
+            nodes = _statements(ast.parse(self._text).body)  # in another way: it does not see that `cuda` is imported
+            alone = [compile(ast.Module([node], []), self._file, "exec", dont_inherit=True) for node in nodes]
+            self._codes_alone = [found for one in alone for found in _codes_in(one)]
+        return any(_is_same(code, found) for found in self._codes_alone)
 
     def find_lambda(self, code: CodeType) -> ast.FunctionDef | None:
         """The lambda that ``code`` is of, as a ``def``.

@@ -172,6 +172,15 @@ def test_a_file_that_cannot_be_parsed(
     assert told is not bool(exclude)
 
 
+def test_files_that_are_newer_than_the_process_are_known_again(discover: Callable[..., Found]) -> None:
+    """On a file server whose clock is ahead every file is; Python 3.11 compiles some calls by what else is compiled."""
+    body = "    if 1:\n        x[cuda.grid(1)] = cuda.threadIdx.x\n"
+    decorated = '@cb.kernel("float32[::1]")\ndef {name}(x):\n' + body
+    guarded = textwrap.indent(decorated.format(name="j"), "    ")
+    found = discover(m=HEAD + "from cudabuild import cuda\n" + decorated.format(name="k") + "if cb:\n" + guarded)
+    assert set(found.values) == {"m:k", "m:j"}
+
+
 # discovery = "import"
 
 
