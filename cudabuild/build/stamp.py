@@ -215,20 +215,33 @@ def _digest_file(path: str) -> str:
         return ""
 
 
-def _list_modules(folder: str, inside: str = "") -> Iterable[str]:
-    """The names of all Python files below a folder that setuptools could take for modules."""
+def _list_modules(folder: str, inside: str = "", around: tuple[str, ...] = ()) -> Iterable[str]:
+    """The names of all Python files below a folder that setuptools could take for modules; links are followed.
+
+    Args:
+        folder: where to look.
+        inside: its name below the first folder, with a slash at the end.
+        around: the real paths of the folders that links on the way here stand in, and of those that they lead to.
+    """
     try:
         entries = list(os.scandir(folder))
     except OSError:
         return
-    if any(entry.name == "pyvenv.cfg" for entry in entries):  # a virtual environment holds no package of the project
+    if inside and any(entry.name == "pyvenv.cfg" for entry in entries):  # a virtual environment is no package of ours
         return
     for entry in entries:
         name = f"{inside}{entry.name}"
         if entry.name.endswith(".py"):
             yield name
         elif "." not in entry.name and not entry.name.startswith(("__pycache__", "_cudabuild")) and entry.is_dir():
-            yield from _list_modules(entry.path, f"{name}/")
+            chain = around
+            if entry.is_symlink():
+                chain = (*around, os.path.realpath(folder))
+                real = os.path.realpath(entry.path)
+                if any(os.path.join(one, "").startswith(os.path.join(real, "")) for one in chain):
+                    continue  # it leads back to where we come from: without end
+                chain = (*chain, real)
+            yield from _list_modules(entry.path, f"{name}/", chain)
 
 
 def _look_at_folder(folder: str) -> dict[str, str] | None:

@@ -115,6 +115,19 @@ def test_a_variable_of_the_settings_is_seen(tree: Tree, monkeypatch: pytest.Monk
     assert tree.look().changed == "variables changed"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="making links needs a right there")
+def test_links_are_followed_and_loops_are_not(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tree.root / "src" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tree.root / "src" / "around").symlink_to(tree.root)
+    (tree.root / "src" / "pkg" / "up").symlink_to(tree.root / "src")
+    for name in ("back", "again", "more"):
+        (tmp_path / "elsewhere" / name).symlink_to(tree.root / "src")
+    assert tree.build().changed == ""
+    (tmp_path / "elsewhere" / "m.py").touch()
+    assert tree.look().changed == "names of Python files changed"
+
+
 def test_what_slices_looked_at_is_seen(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     table, missing = tree.root / "src/pkg/table.txt", tree.root / "missing.txt"
     reached = Reached(
