@@ -129,6 +129,7 @@ def _load(candidate: Candidate, sandbox: Sandbox | Imported) -> list[Kernel]:
 
 def _check(kernel: Kernel, candidate: Candidate, project: Project) -> Kernel:
     function = kernel.definition.function if kernel.definition is not None else None
+    own = project.files.get(kernel.module)
     if not function or function.__module__ is None:
         kernel.module = candidate.module
         kernel.left = leave(project, kernel, "no-text", "its function was made by exec and belongs to no module")
@@ -138,7 +139,7 @@ def _check(kernel: Kernel, candidate: Candidate, project: Project) -> Kernel:
         kernel.left = leave(project, kernel, "foreign", reason)
     elif "<locals>" in kernel.qualname:
         kernel.left = leave(project, kernel, "run-time", "it is made at run time, inside a function")
-    else:
+    elif own is None or function.__code__.co_filename != own.path:
         try:
             get_source(function)
         except SourceError as error:
