@@ -367,7 +367,7 @@ class _Collector(ast.NodeVisitor):
             chain = chain_of(target)
             self._stores(frozenset({self._rooted(chain)}) if chain else self._references(target.value))
             if chain:
-                self._look(chain[:-1])
+                self._look(chain)  # of a module, this name alone
             else:
                 self.visit(target.value)
         elif isinstance(target, ast.Subscript):

@@ -26,6 +26,7 @@ __all__ = ["Slice", "Slicer"]
 
 _ALWAYS_THERE = frozenset({"cudabuild", "numba", "numpy"})
 _BUILTINS = frozenset(vars(builtins))
+_IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 @dataclass
@@ -125,6 +126,11 @@ class Slicer:
                         self._importers[target].append(leaf)
                         pending.append(target)
 
+    def _is_there_or_not(self, module: str, name: str) -> bool:
+        """True if a name is only ever imported: where that is refused there is no value, rather than a wrong one."""
+        leaves = self._effects.get((module, name), set())
+        return not self._handed_on.get(module) and all(isinstance(leaf.node, _IMPORTS) for leaf in leaves)
+
     def is_available(self, package: str) -> bool:
         """True for a top-level package outside of the project that a slice may import."""
         return package in sys.stdlib_module_names or package in _ALWAYS_THERE or package in self.allowed
@@ -194,7 +200,7 @@ class Slicer:
     def leaves_of(self, cell: Cell) -> tuple[list[Leaf], list[tuple[Cell, bool]]]:
         """What binds or may change a cell; and the cells that those of them may read which may read any.
 
-        Of these, whether it would show if they were missing: for ``eval``, which fails then, they need not be there.
+        Of these, whether they need not be there: what is only imported, for ``eval``, which fails where it is missing.
         """
         known = self._leaves.get(cell)
         if known is None:
@@ -205,7 +211,7 @@ class Slicer:
                 return known
             wild = self._wild.get(cell[0], set())
             read = {
-                ((leaf.module, name), leaf not in self._peeking)
+                ((leaf.module, name), leaf not in self._peeking and self._is_there_or_not(leaf.module, name))
                 for leaf in wild
                 for source in [self.project.find_module(leaf.module)]
                 for name in (source.bound if source is not None else ())

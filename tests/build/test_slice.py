@@ -271,6 +271,20 @@ RIGHT: dict[str, tuple[dict[str, str], str, str]] = {
         "N",
         "3.141592653589793",
     ),
+    "eval beside a missing import": ({"m": module("import missing_thing\nN = eval('3 + 1')", "N")}, "N", "4"),
+    "eval of what another module changes": (
+        {
+            "pkg__m": module("N = 1\nfrom . import c\nM = eval('N + 1')", "M"),
+            "pkg__c": "from . import m\nm.N = 5\n",
+        },
+        "M",
+        "6",
+    ),
+    "a name that may be unbound": (
+        {"m": module("try:\n    N\nexcept NameError:\n    N = 2\nN += 1", "N")},
+        "N",
+        "3",
+    ),
     "numba's names": (
         {"m": module("from numba import cuda as c\nfrom numba.types import float32 as f\nN = 4", "N")},
         "N",
@@ -307,6 +321,18 @@ LEFT: dict[str, tuple[dict[str, str], str]] = {
     "an import inside a function that runs": (
         {"m": module("def f():\n    import socket\n    return 1\nN = f()", "N")},
         "m.py:4: imports 'socket'",
+    ),
+    "eval of a missing module": (
+        {"m": module("import missing_thing\nN = eval('missing_thing.N')", "N")},
+        "m.py:3: imports 'missing_thing'",
+    ),
+    "eval that hides a missing module": (
+        {"m": module("import missing_thing\ntry:\n    N = eval('missing_thing.N')\nexcept NameError:\n    N = 2", "N")},
+        "m.py:3: imports 'missing_thing'",
+    ),
+    "eval of what a missing module changes": (
+        {"m": module("import missing_thing\nT = [1]\nmissing_thing.f(T)\nN = eval('len(T)')", "N")},
+        "m.py:3: imports 'missing_thing'",
     ),
     "fails": ({"m": module("N = 1\nN = N // 0", "N")}, "m.py:4: this statement fails: ZeroDivisionError"),
     "fails in a called function": (

@@ -159,6 +159,8 @@ H_TEMPLATES = (
     "class Shared:\n    value = {i}",
     "import m\nm.A.append({i})",
     "import m\nm.n = {i}",
+    "import m\nm.B = [m.n]",
+    "import m\nu = eval('m.n + {i}')",
     "from m import A\nP = A",
     "import missing_thing\nmissing_thing.change(P)",
     "import missing_thing\nunrelated = missing_thing.number",
