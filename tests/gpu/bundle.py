@@ -32,7 +32,8 @@ __all__ = ["main"]
 BASE = ("cuda-bindings", "cuda-pathfinder", "numpy<2.5", "filelock", "platformdirs")  # numba-cuda needs such a NumPy
 TESTS = ("pytest", "pytest-timeout", "pytest-randomly", "iniconfig", "pluggy", "pygments", "packaging", "hypothesis",
          "sortedcontainers", "filecheck", "ml_dtypes", "cffi", "pycparser", "build", "pyproject_hooks", "setuptools",
-         "wheel")  # fmt: skip
+         "wheel", "jsonschema", "attrs", "referencing", "jsonschema_specifications", "rpds_py",
+         "typing_extensions")  # fmt: skip
 COMPILER = ("llvmlite", "nvidia-nvvm")
 
 
