@@ -92,6 +92,7 @@ def _no_image(request: ImageRequest, may_compile: bool) -> str:
         *(f"  {note}" for note in request.notes),
     ]
     left = request.left
+    may_be_built = left is None or left.kind in ("stale", "not-rebuilt")  # then other overloads of it may ship
     if left is not None:
         lines.append(f"  its build left it to JIT: {left}")
         if left.statement:
@@ -99,7 +100,7 @@ def _no_image(request: ImageRequest, may_compile: bool) -> str:
     lines += [
         "  do:       one of",
         f"            {_way_to_compile(may_compile)}, to compile on first use",
-        *([f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]'] if left is None else ()),
+        *([f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]'] if may_be_built else ()),
         "            set CUDABUILD_DEVICE=cpu, to run on the CPU device",
     ]
     if left is not None and left.remedies:
