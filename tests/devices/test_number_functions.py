@@ -319,3 +319,26 @@ def test_fused_multiply_add(run) -> None:
 
 def fuses(x, out):
     out[0] = math.fma(x[0], x[1], -1.0)
+
+
+def products_and_rests(x, n, out):
+    i = cuda.grid(1)
+    if i < n.size and n[i] != 0:
+        quotient, rest = np.divmod(x[i], n[i])
+        out[0, i] = quotient + 100 * rest
+        if i % 2:
+            out[1, i] = np.dot(x[i:], x[i:])
+        else:
+            out[1, i] = np.sinc(x[i] / 4)
+
+
+def test_products_and_rests(run) -> None:
+    x = np.array([-7.5, 3.25, 0.0, 1.5, 2.0, -0.5])
+    n = np.array([2, -3, 0, 4, 7, -1], np.int32)
+    out = np.zeros((2, 6))
+    run(products_and_rests, "float64[::1], int32[::1], float64[:, ::1]", 1, 32, x, n, out)
+    wanted = np.zeros((2, 6))
+    for i in np.flatnonzero(n):
+        quotient, rest = np.divmod(x[i], n[i])
+        wanted[:, i] = quotient + 100 * rest, np.dot(x[i:], x[i:]) if i % 2 else np.sinc(x[i] / 4)
+    np.testing.assert_allclose(out, wanted, rtol=1e-13, atol=1e-13)
