@@ -11,7 +11,7 @@ from cudabuild.frontend.python_integers import check_operands
 from cudabuild.ir.ir import Value
 from cudabuild.types import Boolean, Integer, Scalar, bool_, int32, weak_int
 
-__all__: list[str] = []
+__all__ = ["choose_number"]
 
 
 def _count(context: Context, op: str, x: Operand) -> Value:
@@ -56,13 +56,18 @@ def brev(context: Context, x: Operand) -> Operand:
 @kernel_name("selp")
 def selp(context: Context, condition: Operand, a: Operand, b: Operand) -> Operand:
     test = context.truth(condition)
+    return choose_number(context, "selp", test, a, b)
+
+
+def choose_number(context: Context, name: str, test: Value, a: Operand, b: Operand) -> Value:
+    """One of two numbers, the second and third arguments of ``name``, in the type that both have room in."""
     x, y = context.scalar(a, "the second argument", 2), context.scalar(b, "the third argument", 3)
     if isinstance(x.type, Boolean) and isinstance(y.type, Boolean):
         return context.emit("select", bool_, test, x, y)
     assert isinstance(x.type, Scalar)
     assert isinstance(y.type, Scalar)
     kind = context.table.extreme(x.type, y.type)
-    check_operands(context, "selp", (x, y), kind, first=2)
+    check_operands(context, name, (x, y), kind, first=2)
     return context.emit("select", kind, test, context.cast(x, kind), context.cast(y, kind))
 
 

@@ -11,10 +11,11 @@ from cudabuild.frontend import library, library_numbers
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.diagnostics import Refusal
 from cudabuild.frontend.impl import complex_numbers, times
+from cudabuild.frontend.impl.bits import choose_number
 from cudabuild.frontend.impl.math_functions import as_float, two_floats
 from cudabuild.frontend.impl.registry import python_function
 from cudabuild.frontend.operands import NoneOperand, Operand, const_of, describe
-from cudabuild.frontend.python_integers import check_operands, is_out_of_bounds
+from cudabuild.frontend.python_integers import is_out_of_bounds
 from cudabuild.ir.fold import round_float
 from cudabuild.ir.ir import Value
 from cudabuild.types import Array, Boolean, BrainFloat, Complex, Float, Scalar, bool_
@@ -37,14 +38,7 @@ def where(context: Context, condition: Operand, x: Operand | None = None, y: Ope
     test = context.truth(condition)
     if isinstance(x, Value) and isinstance(y, Value) and x.type == y.type and times.is_time(x.type):
         return context.emit("select", x.type, test, x, y)
-    a, b = context.scalar(x, "the second argument of numpy.where", 2), context.scalar(y, "the third", 3)
-    if isinstance(a.type, Boolean) and isinstance(b.type, Boolean):
-        return context.emit("select", bool_, test, a, b)
-    assert isinstance(a.type, Scalar)
-    assert isinstance(b.type, Scalar)
-    kind = context.table.extreme(a.type, b.type)
-    check_operands(context, "numpy.where", (a, b), kind, first=2)
-    return context.emit("select", kind, test, context.cast(a, kind), context.cast(b, kind))
+    return choose_number(context, "numpy.where", test, x, y)
 
 
 @python_function(numpy.clip)
