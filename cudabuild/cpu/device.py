@@ -138,8 +138,9 @@ class CpuLauncher:
         blocks = grid[0] * grid[1] * grid[2]
         cores = core_count()
         workers = min(cores, blocks, -(-blocks * block[0] * block[1] * block[2] // _THREADS_PER_WORKER))
-        # Eight turns for each worker even out blocks of different length; 64 blocks make taking a turn cheap.
-        chunk = 1 if self.kernel.object.takes_turns else max(1, min(64, blocks // (workers * 8)))
+        # Eight turns for each worker even out blocks of different length. Up to 256 blocks stay together: what lies
+        # side by side in memory is then one core's.
+        chunk = 1 if self.kernel.object.takes_turns else max(1, min(256, blocks // (workers * 8)))
         resident = self._count_resident(blocks, block) if self.kernel.object.takes_turns else 1
         params = ctypes.create_string_buffer(packed.data, len(packed.data) + 1)
         head = pack_launch(

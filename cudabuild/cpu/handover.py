@@ -8,6 +8,10 @@ a worker that woke too late. The last one tells the caller.
 
 Who finds nothing to do sleeps in a futex. After a launch a worker looks for the next one for 20 µs first, if a core is
 left for the caller and it is not on the caller's own; a caller whose workers are looking looks for the end as long.
+
+Linux may wake two workers on one core and leave them there while another core idles. A worker that begins a launch on
+the core of another leaves that core for good: it may run on all cores of the process but that one, until it meets
+somebody again.
 """
 
 from __future__ import annotations
@@ -52,11 +56,15 @@ _MACHINES = {
 #: waking others, only if its launch is the only one (``running``): another would rely on the same.
 #: A slot: ``state`` (the low half tickets, the high half workers that are in it), ``done`` (0; 1 once the caller
 #: sleeps; 2 at the end, and whoever stores the 2 touches the slot no more), whether it is in use, ``enter``, the
-#: launch, and the core that its caller was on. Nothing is left to optimise here: LLVM took 25 ms to find that out.
+#: launch, the core that its caller was on, and the cores that workers began on (by number modulo 64). Nothing is left
+#: to optimise here: LLVM took 25 ms to find that out.
 _TEXT = """
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getcpu()
+declare i32 @getpid()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
 $declare_pause
 
 define private i64 @pool.now() noinline optnone {
@@ -99,6 +107,31 @@ end:
 define private void @pool.wake(ptr %word, i32 %count) noinline optnone {
 entry:
   %woken = call i64 (i64, ...) @syscall(i64 $futex, ptr %word, i32 129, i32 %count)
+  ret void
+}
+
+define private void @pool.move(i32 %core) noinline optnone {
+entry:
+  %mask = alloca [128 x i8]
+  %process = call i32 @getpid()
+  %size = call i32 @sched_getaffinity(i32 %process, i64 128, ptr %mask)
+  %known = icmp sge i32 %size, 0
+  %inside = icmp ult i32 %core, 1024
+  %both = and i1 %known, %inside
+  br i1 %both, label %move, label %end
+move:
+  %place = lshr i32 %core, 3
+  %byte = getelementptr inbounds i8, ptr %mask, i32 %place
+  %bit = and i32 %core, 7
+  %bit.8 = trunc i32 %bit to i8
+  %one = shl i8 1, %bit.8
+  %others = xor i8 %one, -1
+  %before = load i8, ptr %byte
+  %after = and i8 %before, %others
+  store i8 %after, ptr %byte
+  %moved = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  br label %end
+end:
   ret void
 }
 
@@ -152,6 +185,19 @@ run:
   %launch.at = getelementptr inbounds i8, ptr %slot, i64 24
   %launch = load ptr, ptr %launch.at
   store ptr %launch, ptr %mine
+  %core.here = call i32 @sched_getcpu()
+  %core.bit = and i32 %core.here, 63
+  %core.bit.64 = zext nneg i32 %core.bit to i64
+  %core.one = shl nuw i64 1, %core.bit.64
+  %cores.used.at = getelementptr inbounds i8, ptr %slot, i64 40
+  %cores.used = atomicrmw or ptr %cores.used.at, i64 %core.one monotonic
+  %core.used = and i64 %cores.used, %core.one
+  %alone = icmp eq i64 %core.used, 0
+  br i1 %alone, label %enter.now, label %move
+move:
+  call void @pool.move(i32 %core.here)
+  br label %enter.now
+enter.now:
   call void %enter(ptr %launch)
   store ptr null, ptr %mine
   %core = call i32 @sched_getcpu()
@@ -243,6 +289,8 @@ fill:
   %core = call i32 @sched_getcpu()
   %core.to = getelementptr inbounds i8, ptr %slot, i64 32
   store i32 %core, ptr %core.to
+  %used.to = getelementptr inbounds i8, ptr %slot, i64 40
+  store i64 0, ptr %used.to
   store atomic i32 %cores, ptr %cores.at monotonic, align 4
   %high = atomicrmw umax ptr %high.at, i32 %place seq_cst
   %others = atomicrmw add ptr %running.at, i32 1 seq_cst

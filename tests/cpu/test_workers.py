@@ -515,3 +515,35 @@ def test_the_process_ends_while_workers_work(tmp_path, kind):
     done = run_script(tmp_path / "exits.py", START + EXITS, kind)
     assert (done.stdout, done.stderr, done.returncode) == ("over\n", "", 0)
     assert time.monotonic() - start < 30
+
+
+TOGETHER = """
+import os, threading
+import numpy as np
+from cudabuild import cuda, kernel
+
+@kernel
+def fill(out):
+    for k in range(out.size):
+        out[k] = out[k] * 0.5 + 1.0
+
+out = np.zeros(1 << 11)
+fill[64, 1024](out)
+workers = [thread.native_id for thread in threading.enumerate() if thread.name.startswith("cudabuild-cpu-")]
+cores = sorted(os.sched_getaffinity(0))
+for worker in workers:
+    os.sched_setaffinity(worker, {cores[0]})
+for _ in range(50):
+    fill[64, 1024](out)
+print(len(workers), sum(os.sched_getaffinity(worker) == set(cores) - {cores[0]} for worker in workers))
+"""
+
+
+@pytest.mark.skipif(CORES < 2 or not handover_text(), reason="needs two cores, and Linux")
+def test_workers_that_are_kept_on_one_core_part() -> None:
+    environment = {**os.environ, "CUDABUILD_DEVICE": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", TOGETHER], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    count, parted = map(int, done.stdout.split() or (0, 0))
+    assert parted >= 1, f"{count} workers, {parted} left: {done.stderr}"
