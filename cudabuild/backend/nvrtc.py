@@ -100,6 +100,6 @@ def _folders(name: str, further: Sequence[str]) -> list[str]:
         from cuda.pathfinder import find_nvidia_header_directory
 
         cudart = find_nvidia_header_directory("cudart")
-    except Exception:  # an older cuda-pathfinder, or no headers: only code that includes them misses them
+    except (ImportError, RuntimeError):  # an older cuda-pathfinder: only code that includes the headers misses them
         cudart = None
     return [*found, cudart] if cudart else found

@@ -9,6 +9,7 @@ hatchling imports this module through the entry-point group ``hatch``; nothing e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
@@ -57,7 +58,8 @@ class CudabuildHook(BuildHookInterface[Any]):
             work(*arguments)
         except BaseException as error:  # Ctrl-C too
             for path in arguments:
-                os.unlink(path)
+                with contextlib.suppress(OSError):  # what went wrong first is what is told
+                    os.unlink(path)
             if isinstance(error, CudabuildError):
                 sys.exit(f"error: {error}")
             raise
