@@ -8,6 +8,7 @@ pointer would not fail but corrupt this process.
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import math
 import struct
@@ -253,9 +254,12 @@ def _brain(arg: Any) -> int:
 def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list[Any], Packed], None]:
     import numpy
 
+    addressof = ctypes.addressof
+    first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
     dtype = as_dtype(kind.dtype)
     ndim, layout = kind.ndim, kind.layout
     record = isinstance(kind.dtype, Record)
+    shared = dtype.kind in "biufc"  # what the buffer protocol knows: four times as fast as the array interface
 
     def read(arg: Any, values: list[Any], packed: Packed) -> None:
         array = arg if type(arg) is numpy.ndarray else _as_array(numpy, arg, where, kind)
@@ -272,7 +276,10 @@ def _array_reader(kind: Array, where: str, written: bool) -> Callable[[Any, list
         packed.arrays.append(array)
         shape = array.shape
         check_extents(shape)
-        values.append(array.__array_interface__["data"][0])
+        if shared and flags.c_contiguous and flags.writeable and array.size:
+            values.append(addressof(first_byte(array)))
+        else:
+            values.append(array.__array_interface__["data"][0])
         values.extend(shape)
         if layout == "A":
             values.extend(step if size > 1 else 0 for size, step in zip(shape, array.strides, strict=True))

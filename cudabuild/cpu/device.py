@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import struct
 from typing import TYPE_CHECKING, Any
 
 from cudabuild import config
@@ -43,6 +44,9 @@ __all__ = ["CpuDevice", "CpuLauncher"]
 
 #: Static and dynamic shared memory of a block, the most that any GPU has (CUDA C++ Programming Guide, CC 9.0).
 _MAX_SHARED = 227 * 1024
+
+#: ``status`` and ``fault`` of a ``LAUNCH``, from the first on.
+_OUTCOME = struct.Struct(f"=i{LAUNCH['fault'].offset - LAUNCH['status'].offset - 4}xi")
 
 #: Below this many threads a second worker costs more to wake than it does.
 _THREADS_PER_WORKER = 2048
@@ -142,27 +146,30 @@ class CpuLauncher:
         # side by side in memory is then one core's.
         chunk = 1 if self.kernel.object.takes_turns else max(1, min(256, blocks // (workers * 8)))
         resident = self._count_resident(blocks, block) if self.kernel.object.takes_turns else 1
-        params = ctypes.create_string_buffer(packed.data, len(packed.data) + 1)
-        head = pack_launch(
-            ctypes.addressof(params),
-            block,
-            grid,
-            chunk,
-            shared,
-            order=choose_order(blocks),
-            resident=resident,
-            together=self.kernel.object.syncs_grid,
+        launch = _Launch(packed.data)
+        launch.fill(
+            pack_launch(
+                launch.address + LAUNCH_SIZE,
+                block,
+                grid,
+                chunk,
+                shared,
+                order=choose_order(blocks),
+                resident=resident,
+                together=self.kernel.object.syncs_grid,
+            )
         )
-        launch = _Launch(head)
         checked = None
         if self.kernel.sites:
             from cudabuild.cpu.findings import CheckedLaunch
 
             checked = CheckedLaunch(self._name, self.kernel.sites, grid, block)
             launch.set_check(checked.address)
-        keep = self, packed, params, launch, checked
+        keep = self, packed, launch, checked
         run_job(Job(self.kernel.address, launch.address, launch.stop, keep), workers, cores, self._handover)
         packed.write_back()
+        if checked is None and launch.is_sound():
+            return
         fault = self._find_fault(launch, grid, block)
         if fault is not None:
             if checked is not None:
@@ -228,16 +235,25 @@ def _finish(checked: CheckedLaunch, launch: _Launch) -> None:
 
 
 class _Launch:
-    """A ``LAUNCH`` structure in memory that the workers share; aligned to a cache line."""
+    """A ``LAUNCH`` structure and, behind it, the parameter block, in memory that workers share; aligned to a cache line."""
 
-    __slots__ = ("_memory", "_view", "address")
+    __slots__ = ("_memory", "_params", "_start", "address")
 
-    def __init__(self, data: bytes) -> None:
-        self._memory = ctypes.create_string_buffer(LAUNCH_SIZE + 64)
-        start = -ctypes.addressof(self._memory) % 64
-        self.address = ctypes.addressof(self._memory) + start
-        self._view = memoryview(self._memory).cast("B")[start : start + LAUNCH_SIZE]
-        self._view[:] = data
+    def __init__(self, params: bytes) -> None:
+        self._params = params
+        self._memory = ctypes.create_string_buffer(64 + LAUNCH_SIZE + len(params))
+        place = ctypes.addressof(self._memory)
+        self._start = -place % 64
+        self.address = place + self._start
+
+    def fill(self, data: bytes) -> None:
+        """Stores what ``pack_launch`` made, and the parameter block."""
+        ctypes.memmove(self.address, data + self._params, LAUNCH_SIZE + len(self._params))
+
+    def is_sound(self) -> bool:
+        """Whether the launch, which is over, has met no fault and no failure."""
+        status, fault = _OUTCOME.unpack_from(self._memory, self._start + LAUNCH["status"].offset)
+        return bool(status == STATUS_OK and fault == 0)
 
     def stop(self) -> None:
         """Lets no worker start another block."""

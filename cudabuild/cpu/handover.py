@@ -6,12 +6,14 @@ lock of Python there. A launch lies in a *slot*: how many workers may still join
 are one number. A worker that leaves takes the remaining tickets away, since no block is left to begin; nobody waits for
 a worker that woke too late. The last one tells the caller.
 
-Who finds nothing to do sleeps in a futex. After a launch a worker looks for the next one for 20 µs first, if a core is
-left for the caller and it is not on the caller's own; a caller whose workers are looking looks for the end as long.
+Who finds nothing to do sleeps in a futex. After a launch a worker looks for the next one for 50 µs first, and yields
+its core between looks. So it can be on the caller's own core: the caller runs there as soon as it has something to do,
+and when it waits for the next launch the worker is there already. A caller whose workers are looking looks for the end
+as long, if a core is left for it.
 
 Linux may wake two workers on one core and leave them there while another core idles. A worker that begins a launch on
 the core of another leaves that core for good: it may run on all cores of the process but that one, until it meets
-somebody again.
+somebody again. So does one that woke too late because another worked on its core.
 """
 
 from __future__ import annotations
@@ -42,30 +44,28 @@ _SLOT_SIZE = 64
 _FIRST_SLOT = 192
 
 #: Bytes of a pool, aligned to a cache line and zero at first: one line for the number of launches so far (which
-#: sleepers watch), one for those who sleep and look, one for what callers write, then the slots.
+#: sleepers watch), one for those who sleep and look, one for what callers write and the cores that workers began the
+#: latest launch on, then the slots.
 POOL_SIZE = _FIRST_SLOT + _SLOTS * _SLOT_SIZE
 
-#: The number of the system call futex (Linux, ``asm/unistd.h``) and the instruction for waiting loops.
-_MACHINES = {
-    "x86_64": (202, "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": (98, "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-}
+#: The number of the system call futex (Linux, ``asm/unistd.h``).
+_FUTEX = {"x86_64": 202, "aarch64": 98}
 
 #: ``posted`` counts launches. Sleepers are woken by it: who posts counts up and then looks for sleepers, who goes to
 #: sleep says so and then compares (the system does, in the futex). A caller may rely on workers that look, instead of
 #: waking others, only if its launch is the only one (``running``): another would rely on the same.
 #: A slot: ``state`` (the low half tickets, the high half workers that are in it), ``done`` (0; 1 once the caller
 #: sleeps; 2 at the end, and whoever stores the 2 touches the slot no more), whether it is in use, ``enter``, the
-#: launch, the core that its caller was on, and the cores that workers began on (by number modulo 64). Nothing is left
-#: to optimise here: LLVM took 25 ms to find that out.
+#: launch, and the cores that workers began on (by number modulo 64). Nothing is left to optimise here: LLVM took 25 ms
+#: to find that out.
 _TEXT = """
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getcpu()
+declare i32 @sched_yield()
 declare i32 @getpid()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
-$declare_pause
 
 define private i64 @pool.now() noinline optnone {
 entry:
@@ -91,14 +91,14 @@ turn:
   %same = icmp eq i32 %found, %value
   br i1 %same, label %next, label %end
 next:
-  $pause
+  %yielded = call i32 @sched_yield()
   %count.next = add i32 %count, 1
-  %full = icmp eq i32 %count.next, 8
+  %full = icmp eq i32 %count.next, 4
   br i1 %full, label %time, label %turn
 time:
   %now = call i64 @pool.now()
   %passed = sub i64 %now, %start
-  %over = icmp ugt i64 %passed, 20000
+  %over = icmp ugt i64 %passed, 50000
   br i1 %over, label %end, label %again
 end:
   ret void
@@ -140,12 +140,13 @@ entry:
   %closed.at = getelementptr inbounds i8, ptr %pool, i64 4
   %sleepers.at = getelementptr inbounds i8, ptr %pool, i64 64
   %lookers.at = getelementptr inbounds i8, ptr %pool, i64 68
-  %cores.at = getelementptr inbounds i8, ptr %pool, i64 128
-  %high.at = getelementptr inbounds i8, ptr %pool, i64 132
+  %high.at = getelementptr inbounds i8, ptr %pool, i64 128
+  %latest.at = getelementptr inbounds i8, ptr %pool, i64 136
   %cursor.at = getelementptr inbounds i8, ptr %mine, i64 8
   br label %round
 round:
-  %warm = phi i1 [ false, %entry ], [ %elsewhere, %left ], [ false, %looked ], [ false, %slept ]
+  %warm = phi i1 [ false, %entry ], [ true, %left ], [ false, %look ], [ false, %slept ]
+  %woken = phi i1 [ false, %entry ], [ false, %left ], [ false, %look ], [ true, %slept ]
   %closed = load atomic i32, ptr %closed.at seq_cst, align 4
   %posted = load atomic i32, ptr %pool seq_cst, align 4
   %high = load atomic i32, ptr %high.at seq_cst, align 4
@@ -189,8 +190,9 @@ run:
   %core.bit = and i32 %core.here, 63
   %core.bit.64 = zext nneg i32 %core.bit to i64
   %core.one = shl nuw i64 1, %core.bit.64
-  %cores.used.at = getelementptr inbounds i8, ptr %slot, i64 40
+  %cores.used.at = getelementptr inbounds i8, ptr %slot, i64 32
   %cores.used = atomicrmw or ptr %cores.used.at, i64 %core.one monotonic
+  %cores.latest = atomicrmw or ptr %latest.at, i64 %core.one monotonic
   %core.used = and i64 %cores.used, %core.one
   %alone = icmp eq i64 %core.used, 0
   br i1 %alone, label %enter.now, label %move
@@ -200,10 +202,6 @@ move:
 enter.now:
   call void %enter(ptr %launch)
   store ptr null, ptr %mine
-  %core = call i32 @sched_getcpu()
-  %caller.at = getelementptr inbounds i8, ptr %slot, i64 32
-  %caller = load i32, ptr %caller.at
-  %elsewhere = icmp ne i32 %core, %caller
   br label %leave
 leave:
   %state.old = load atomic i64, ptr %slot seq_cst, align 8
@@ -230,17 +228,24 @@ nothing:
   %open = icmp eq i32 %closed, 0
   br i1 %open, label %idle, label %end
 idle:
-  br i1 %warm, label %ask, label %sleep
-ask:
-  %lookers = atomicrmw add ptr %lookers.at, i32 1 seq_cst
-  %cores = load atomic i32, ptr %cores.at monotonic, align 4
-  %lookers.new = add i32 %lookers, 1
-  %free = icmp slt i32 %lookers.new, %cores
-  br i1 %free, label %look, label %looked
+  br i1 %warm, label %look, label %late
+late:
+  br i1 %woken, label %place.check, label %sleep
+place.check:
+  %late.core = call i32 @sched_getcpu()
+  %late.bit = and i32 %late.core, 63
+  %late.bit.64 = zext nneg i32 %late.bit to i64
+  %late.one = shl nuw i64 1, %late.bit.64
+  %late.used = load atomic i64, ptr %latest.at monotonic, align 8
+  %late.same = and i64 %late.used, %late.one
+  %late.alone = icmp eq i64 %late.same, 0
+  br i1 %late.alone, label %sleep, label %late.move
+late.move:
+  call void @pool.move(i32 %late.core)
+  br label %sleep
 look:
+  %lookers = atomicrmw add ptr %lookers.at, i32 1 seq_cst
   call void @pool.look(ptr %pool, i32 %posted)
-  br label %looked
-looked:
   %lookers.less = atomicrmw sub ptr %lookers.at, i32 1 seq_cst
   br label %round
 sleep:
@@ -259,9 +264,9 @@ entry:
   %closed.at = getelementptr inbounds i8, ptr %pool, i64 4
   %sleepers.at = getelementptr inbounds i8, ptr %pool, i64 64
   %lookers.at = getelementptr inbounds i8, ptr %pool, i64 68
-  %cores.at = getelementptr inbounds i8, ptr %pool, i64 128
-  %high.at = getelementptr inbounds i8, ptr %pool, i64 132
-  %running.at = getelementptr inbounds i8, ptr %pool, i64 136
+  %high.at = getelementptr inbounds i8, ptr %pool, i64 128
+  %running.at = getelementptr inbounds i8, ptr %pool, i64 132
+  %latest.at = getelementptr inbounds i8, ptr %pool, i64 136
   br label %scan
 scan:
   %number = phi i64 [ 0, %entry ], [ %number.next, %scan.next ]
@@ -286,12 +291,9 @@ fill:
   store ptr %enter, ptr %enter.to
   %launch.to = getelementptr inbounds i8, ptr %slot, i64 24
   store ptr %launch, ptr %launch.to
-  %core = call i32 @sched_getcpu()
-  %core.to = getelementptr inbounds i8, ptr %slot, i64 32
-  store i32 %core, ptr %core.to
-  %used.to = getelementptr inbounds i8, ptr %slot, i64 40
+  %used.to = getelementptr inbounds i8, ptr %slot, i64 32
   store i64 0, ptr %used.to
-  store atomic i32 %cores, ptr %cores.at monotonic, align 4
+  store atomic i64 0, ptr %latest.at monotonic, align 8
   %high = atomicrmw umax ptr %high.at, i32 %place seq_cst
   %others = atomicrmw add ptr %running.at, i32 1 seq_cst
   %alone = icmp eq i32 %others, 0
@@ -306,13 +308,16 @@ count:
   %lookers = load atomic i32, ptr %lookers.at seq_cst, align 4
   %enough = icmp sge i32 %lookers, %workers
   %awake = and i1 %alone, %enough
-  br i1 %awake, label %look, label %call
+  br i1 %awake, label %spare, label %call
 call:
   %none = icmp eq i32 %sleepers, 0
   br i1 %none, label %wait, label %wake
 wake:
   call void @pool.wake(ptr %pool, i32 %workers)
   br label %wait
+spare:
+  %core.left = icmp slt i32 %workers, %cores
+  br i1 %core.left, label %look, label %wait
 look:
   call void @pool.look(ptr %done.at, i32 0)
   br label %wait
@@ -332,7 +337,7 @@ full:
 
 define private void @pool.release(ptr %pool, ptr %launch, ptr %slot) noinline optnone {
 entry:
-  %running.at = getelementptr inbounds i8, ptr %pool, i64 136
+  %running.at = getelementptr inbounds i8, ptr %pool, i64 132
   %running = atomicrmw sub ptr %running.at, i32 1 seq_cst
   %slot.to = getelementptr inbounds i8, ptr %launch, i64 $launch_slot
   store i32 0, ptr %slot.to
@@ -389,14 +394,11 @@ entry:
 
 def handover_text() -> str:
     """LLVM text of ``EXPORTS``; empty where there is no futex (elsewhere ``workers.py`` waits in Python)."""
-    found = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
-    if found is None:
+    number = _FUTEX.get(platform.machine()) if sys.platform == "linux" else None
+    if number is None:
         return ""
-    number, declare, pause = found
     return Template(_TEXT).substitute(
         futex=number,
-        declare_pause=declare,
-        pause=pause,
         slots=_SLOTS,
         slot_size=_SLOT_SIZE,
         first_slot=_FIRST_SLOT,

@@ -159,10 +159,28 @@ step:
   %step.nx.at = getelementptr inbounds i8, ptr %launch, i64 $launch_nctaid_x
   %step.nx = load i32, ptr %step.nx.at
   %step.inside = icmp ult i32 %step.x.next, %step.nx
-  %step.near = and i1 %step.ordered, %step.inside
-  br i1 %step.near, label %near, label %take
+  br i1 %step.ordered, label %near, label %take
 near:
-  store i32 %step.x.next, ptr %step.x.at
+  %near.x = select i1 %step.inside, i32 %step.x.next, i32 0
+  store i32 %near.x, ptr %step.x.at
+  br i1 %step.inside, label %beside, label %row
+row:
+  %row.y.at = getelementptr inbounds i8, ptr %block, i64 $block_ctaid_y
+  %row.y = load i32, ptr %row.y.at
+  %row.ny.at = getelementptr inbounds i8, ptr %launch, i64 $launch_nctaid_y
+  %row.ny = load i32, ptr %row.ny.at
+  %row.y.next = add nuw nsw i32 %row.y, 1
+  %row.inside = icmp ult i32 %row.y.next, %row.ny
+  %row.y.new = select i1 %row.inside, i32 %row.y.next, i32 0
+  store i32 %row.y.new, ptr %row.y.at
+  br i1 %row.inside, label %beside, label %plane
+plane:
+  %plane.z.at = getelementptr inbounds i8, ptr %block, i64 $block_ctaid_z
+  %plane.z = load i32, ptr %plane.z.at
+  %plane.z.next = add nuw nsw i32 %plane.z, 1
+  store i32 %plane.z.next, ptr %plane.z.at
+  br label %beside
+beside:
   %near.number.to = getelementptr inbounds i8, ptr %block, i64 $block_number
   store i64 %first.old, ptr %near.number.to
   %near.next = add nuw i64 %first.old, 1

@@ -269,7 +269,7 @@ def test_a_worker_keeps_nothing_alive_after_the_launch(run, kind):
 
 @pytest.fixture
 def apart(run, kind):
-    """The caller on one core and the workers on others, so that a worker may stay awake for a while."""
+    """The caller on one core and the workers on others."""
     scale_by(run, 2.0)
     if not hasattr(os, "sched_setaffinity"):
         yield
