@@ -235,7 +235,7 @@ def _finish(checked: CheckedLaunch, launch: _Launch) -> None:
 
 
 class _Launch:
-    """A ``LAUNCH`` structure and, behind it, the parameter block, in memory that workers share; aligned to a cache line."""
+    """A ``LAUNCH`` structure, then the parameter block, in memory that workers share; aligned to a cache line."""
 
     __slots__ = ("_memory", "_params", "_start", "address")
 
