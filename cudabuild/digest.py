@@ -18,10 +18,16 @@ try:
 except ImportError:  # an interpreter without the C module
     from hashlib import blake2b
 
-__all__ = ["DIGEST_SIZE", "digest", "digest_parts", "digest_sources"]
+__all__ = ["COMPILER_SOURCES", "DIGEST_SIZE", "digest", "digest_parts", "digest_pieces", "digest_sources"]
 
 #: In bytes.
 DIGEST_SIZE = 32
+
+#: What of this package has a say in the code that it makes for a GPU.
+COMPILER_SOURCES = (
+    "backend", "compiler.py", "definition.py", "faults.py", "frontend", "ir", "lang", "linking.py", "source.py",
+    "types",
+)  # fmt: skip
 
 
 def digest(data: bytes | bytearray | memoryview) -> bytes:
@@ -35,6 +41,14 @@ def digest_parts(*parts: bytes | bytearray | memoryview) -> bytes:
     for part in parts:
         hasher.update(len(part).to_bytes(8, "little"))
         hasher.update(part)
+    return hasher.digest()
+
+
+def digest_pieces(*pieces: bytes | bytearray | memoryview) -> bytes:
+    """The digest of bytes that lie in several pieces: that of the pieces joined, which are not copied for it."""
+    hasher = blake2b(digest_size=32)
+    for piece in pieces:
+        hasher.update(piece)
     return hasher.digest()
 
 

@@ -101,7 +101,10 @@ def make_fault(
     if name == BOUNDS:
         if index < 0 and "{wrapped}" in message:
             index -= extent
-        message = message.format(wrapped=index, index=index & (1 << 64) - 1 if index < 0 else index, extent=extent)
+        unsigned = index & (1 << 64) - 1 if index < 0 else index
+        # Not str.format: the message comes from a file, and a format may ask for any attribute and any width.
+        for name_in_message, value in (("{wrapped}", index), ("{index}", unsigned), ("{extent}", extent)):
+            message = message.replace(name_in_message, str(value))
     elif name == DIVISION and not message:
         message = "integer division or modulo by zero"
     elif not message:
@@ -126,18 +129,18 @@ def make_fault(
 
 
 def _make_exception(name: str, text: str) -> Exception:
+    """An exception of the class that ``name`` stands for.
+
+    The name may come from a file. The kernel that raises the class has it from a module that is imported, so nothing is
+    imported here; and nothing but a class of exceptions is called.
+    """
     module, _, qualname = name.partition(":")
     found: Any = sys.modules.get(module)
     try:
-        if found is None:
-            from importlib import import_module
-
-            found = import_module(module)
         for part in qualname.split("."):
             found = getattr(found, part)
-        error = found(text)
-    except (ImportError, AttributeError, TypeError):  # made inside a function, or its constructor takes other things
-        error = None
-    if isinstance(error, Exception):
-        return error
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found(text)
+    except (AttributeError, TypeError):  # made inside a function, or its constructor takes other things
+        pass
     return LaunchError(f"{qualname.rpartition('.')[2]}: {text}")

@@ -92,7 +92,7 @@ class Stamp:
                 return "the note is of another version"
             changed = self._find_change(note)
             self.summary = list(note["summary"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return "the note is damaged"
         return changed
 

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index of one target's folder: which segment holds which image. Laid out to the byte in ``README.md``.
 
-The index is a value: it is read whole, a new one is made and put in its place. It is not believed either: what it
-points to is compared with what was looked for.
+The index is a value: it is read whole, a new one is made and put in its place. It is not believed either: every number
+in it is bounded when it is used, and what it points to is compared with what was looked for.
 """
 
 from __future__ import annotations
 
 import struct
 
-from cudabuild.digest import digest
+from cudabuild.digest import digest_pieces
 from cudabuild.errors import ImageFormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["Entry", "Index", "format_index", "keep_newest", "parse_index"]
 
@@ -24,7 +24,7 @@ _SCHEMA = 1
 #: magic, schema, count of segments, count of entries, reserved; then the digest of the rest of the file.
 _HEADER = struct.Struct("<8sIIII32s")
 #: a segment's number: the newest is the highest
-_SEGMENT = struct.Struct("<Q")
+_U64 = struct.Struct("<Q")
 #: image key, name key, fingerprint, when it was published, place in the table of segments, record number
 _ENTRY = struct.Struct("<32s32s32sQII")
 _U32 = struct.Struct("<I")
@@ -59,35 +59,46 @@ class Index:
         self._entries = entries
 
     def find_key(self, key: bytes) -> Entry | None:
-        """The entry of an image key, or None."""
-        found = self._find(key, 0, lambda place: place)
-        return found[0] if found else None
+        """The entry of an image key, or None.
 
-    def find_name(self, name: bytes) -> list[Entry]:
-        """The entries of a name key, the newest first."""
+        Raises:
+            ImageFormatError: the index is damaged.
+        """
+        found = self._find(key, 0, lambda place: place)
+        return self._entry(found[0]) if found else None
+
+    def find_name(self, name: bytes) -> Iterator[Entry]:
+        """The entries of a name key, the newest first; raises as ``find_key`` does."""
         return self._newest_first(self._find(name, 32, self._table(0)))
 
-    def find_fingerprint(self, fingerprint: bytes) -> list[Entry]:
-        """The entries of a fingerprint, the newest first."""
+    def find_fingerprint(self, fingerprint: bytes) -> Iterator[Entry]:
+        """The entries of a fingerprint, the newest first; raises as ``find_key`` does."""
         return self._newest_first(self._find(fingerprint, 64, self._table(1)))
 
     def entries(self) -> list[Entry]:
-        """All entries, by image key."""
+        """All entries, by image key; raises as ``find_key`` does."""
         return [self._entry(number) for number in range(self.count)]
 
-    def _newest_first(self, entries: list[Entry]) -> list[Entry]:
-        return sorted(entries, key=lambda entry: -entry.sequence)
+    def _newest_first(self, numbers: list[int]) -> Iterator[Entry]:
+        return map(self._entry, sorted(numbers, key=self._sequence, reverse=True))
+
+    def _sequence(self, number: int) -> int:
+        found: int = _U64.unpack_from(self._data, self._entries + number * _ENTRY.size + 96)[0]
+        return found
 
     def _table(self, which: int) -> Callable[[int], int]:
         start = self._entries + self.count * (_ENTRY.size + 4 * which)
 
         def number_of(place: int) -> int:
             number: int = _U32.unpack_from(self._data, start + place * 4)[0]
+            if number >= self.count:
+                raise ImageFormatError("the number of an entry beyond its table")
             return number
 
         return number_of
 
-    def _find(self, key: bytes, field: int, number_of: Callable[[int], int]) -> list[Entry]:
+    def _find(self, key: bytes, field: int, number_of: Callable[[int], int]) -> list[int]:
+        """The numbers of the entries whose 32 bytes at ``field`` equal ``key``, in a table sorted by that."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -97,7 +108,7 @@ class Index:
                 high = middle
         found = []
         while low < self.count and self._key_at(number_of(low), field) == key:
-            found.append(self._entry(number_of(low)))
+            found.append(number_of(low))
             low += 1
         return found
 
@@ -108,6 +119,8 @@ class Index:
     def _entry(self, number: int) -> Entry:
         at = self._entries + number * _ENTRY.size
         key, name, fingerprint, sequence, segment, record = _ENTRY.unpack_from(self._data, at)
+        if segment >= len(self.segments):
+            raise ImageFormatError("the number of a segment beyond its table")
         return Entry(key, name, fingerprint, sequence, self.segments[segment], record)
 
 
@@ -119,17 +132,18 @@ def parse_index(data: bytes) -> Index:
     """
     if len(data) < _HEADER.size:
         raise ImageFormatError("it was cut off")
-    magic, schema, segment_count, count, _, check = _HEADER.unpack_from(data)
-    if magic != _MAGIC or schema != _SCHEMA:
+    magic, schema, segment_count, count, reserved, check = _HEADER.unpack_from(data)
+    if magic != _MAGIC or schema != _SCHEMA or reserved:
         raise ImageFormatError("it is no index of this version")
-    entries = _HEADER.size + segment_count * _SEGMENT.size
-    if len(data) != entries + count * (_ENTRY.size + 8):
+    entries = _HEADER.size + segment_count * _U64.size
+    # Every segment has an entry; a table of segments alone would take five times its length in memory.
+    if len(data) != entries + count * (_ENTRY.size + 8) or segment_count > count:
         raise ImageFormatError("its length is not what it says")
-    # The whole file is compared, so no number in it needs another look.
-    if digest(data[:24] + data[_HEADER.size :]) != check:
+    view = memoryview(data)
+    if digest_pieces(view[:24], view[_HEADER.size :]) != check:
         raise ImageFormatError("its bytes are damaged")
-    places = range(_HEADER.size, entries, _SEGMENT.size)
-    return Index(data, tuple(_SEGMENT.unpack_from(data, at)[0] for at in places), count, entries)
+    places = range(_HEADER.size, entries, _U64.size)
+    return Index(data, tuple(_U64.unpack_from(data, at)[0] for at in places), count, entries)
 
 
 def keep_newest(entries: Iterable[Entry]) -> list[Entry]:
@@ -148,7 +162,7 @@ def format_index(entries: Iterable[Entry]) -> bytes:
     numbers = range(len(kept))
     body = b"".join(
         [
-            *(_SEGMENT.pack(segment) for segment in segments),
+            *(_U64.pack(segment) for segment in segments),
             *(
                 _ENTRY.pack(
                     entry.key, entry.name, entry.fingerprint, entry.sequence, place_of[entry.segment], entry.number
@@ -160,4 +174,4 @@ def format_index(entries: Iterable[Entry]) -> bytes:
         ]
     )
     head = _HEADER.pack(_MAGIC, _SCHEMA, len(segments), len(kept), 0, bytes(32))[:24]
-    return head + digest(head + body) + body
+    return head + digest_pieces(head, body) + body

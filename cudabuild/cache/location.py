@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
 
 from cudabuild import config
+from cudabuild.errors import ImageFormatError
 
-__all__ = ["check_private", "find_root", "prepare_root"]
+__all__ = ["check_private", "find_root", "open_own", "prepare_root", "warning_key"]
+
+#: The most links and folders on the way to a cache; more is a circle.
+_LONGEST_WAY = 1000
 
 
 def find_root() -> str | None:
@@ -41,8 +46,16 @@ def prepare_root(path: str) -> bool:
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
-        config.warn(f"the cache {path} is not used: {reason}; set CUDABUILD_CACHE_DIR to a folder of your own")
+        config.warn(
+            f"the cache {path} is not used: {reason}; set CUDABUILD_CACHE_DIR to a folder of your own",
+            warning_key(path),
+        )
     return not reason
+
+
+def warning_key(root: str) -> str:
+    """What all warnings share that say that a cache's place cannot be used: one is enough, whatever else fails."""
+    return f"cache {root}"
 
 
 def check_private(path: str, *, writable: bool = True) -> str:
@@ -56,8 +69,9 @@ def check_private(path: str, *, writable: bool = True) -> str:
     if os.name != "posix":  # profile folders are private there, and modes say nothing
         return ""
     users = {os.geteuid()} if writable else {os.geteuid(), 0}
-    if stat.S_ISLNK(os.lstat(path).st_mode) and os.lstat(path).st_uid not in users | {0}:
-        return "it is a link that belongs to another user"
+    link = _find_foreign_link(path, users | {0})
+    if link:
+        return f"{'it' if link == path else link} is a link that belongs to another user"
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode):
         return "it is not a folder"
@@ -66,3 +80,53 @@ def check_private(path: str, *, writable: bool = True) -> str:
     if found.st_mode & 0o022:
         return "others may write to it"
     return ""
+
+
+def _find_foreign_link(path: str, users: set[int]) -> str:
+    """The first link on the way to ``path``, behind links too, that none of ``users`` made; "" where there is none.
+
+    Who owns a link decides, now or later, which folder it leads to.
+    """
+    reached, *left = _split(path)
+    for _ in range(_LONGEST_WAY):
+        if not left:
+            return ""
+        reached = os.path.normpath(os.path.join(reached, left.pop(0)))  # links in ``reached`` are resolved already
+        found = os.lstat(reached)
+        if stat.S_ISLNK(found.st_mode):
+            if found.st_uid not in users:
+                return reached
+            reached, *more = _split(os.path.join(os.path.dirname(reached), os.readlink(reached)))
+            left[:0] = more
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+def _split(path: str) -> list[str]:
+    """The root of an absolute path, and the names on the way from there."""
+    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    drive, tail = os.path.splitdrive(absolute)
+    return [drive + os.sep, *(name for name in tail.split(os.sep) if name not in ("", os.curdir))]
+
+
+def open_own(path: str, flags: int) -> int:
+    """Opens a file of a cache, as an opener of :func:`open`.
+
+    A folder may be private and a file in it still be somebody else's, put there before the folder was closed.
+
+    Raises:
+        OSError: it cannot be opened.
+        ImageFormatError: it belongs to a user other than this one and root, or is no regular file.
+    """
+    # Without the flag, opening a pipe would wait for somebody who writes into it.
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if os.name == "posix":
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ImageFormatError("it is no regular file")
+            if found.st_uid not in (os.geteuid(), 0):
+                raise ImageFormatError("it belongs to another user")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -9,11 +9,13 @@ one, which a later writer removes.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
 from cudabuild import config
 from cudabuild.cache.index import Entry, Index, format_index, keep_newest, parse_index
+from cudabuild.cache.location import check_private, open_own, warning_key
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.archive import Archive, Record, name_key, write_archive
 
@@ -76,35 +78,42 @@ class Shelf:
         """Every record."""
         return self._find(lambda index: index.entries())
 
-    def _find(self, look_up: Callable[[Index], list[Entry]]) -> list[Record]:
-        entries = look_up(self._read_index())
-        records, complete = self._read_all(entries)
+    def _find(self, look_up: Callable[[Index], Iterable[Entry]]) -> list[Record]:
+        records, complete = self._read_all(look_up)
         if not complete:  # segments were merged or evicted after the index was read
-            records, _ = self._read_all(look_up(self._read_index(fresh=True)))
+            records, _ = self._read_all(look_up, fresh=True)
         return records
 
-    def _read_all(self, entries: list[Entry]) -> tuple[list[Record], bool]:
-        records, complete = [], True
-        for entry in entries:
-            try:
-                record = self._read(entry)
-            except FileNotFoundError:
-                complete = False
-                continue
-            if record is not None:
-                records.append(record)
+    def _read_all(self, look_up: Callable[[Index], Iterable[Entry]], fresh: bool = False) -> tuple[list[Record], bool]:
+        records: list[Record] = []
+        complete = True
+        try:
+            for entry in look_up(self._read_index(fresh)):
+                try:
+                    record = self._read(entry)
+                except FileNotFoundError:
+                    complete = False
+                    continue
+                if record is not None:
+                    records.append(record)
+        except ImageFormatError as error:
+            self._report_damaged_index(error)
         return records, complete
 
     def _read(self, entry: Entry) -> Record | None:
-        """The record that an entry points to; None where it is damaged."""
+        """The record that an entry points to; None where it is damaged, or another image's."""
         if entry.segment in self._damaged:
             return None
         try:
-            return self._open(entry.segment).record(entry.number)
+            record = self._open(entry.segment).record(entry.number)
+            return record if record.key == entry.key else None
         except FileNotFoundError:
             raise
-        except (ImageFormatError, OSError) as error:
+        except ImageFormatError as error:
             self.report_damage(entry.segment, error)
+            return None
+        except OSError as error:  # no damage: too many open files, a file server that is away
+            self._report_unreadable(self._path(entry.segment), error)
             return None
 
     def report_damage(self, segment: int, error: Exception) -> None:
@@ -112,6 +121,12 @@ class Shelf:
         self._damaged.add(segment)
         path = self._path(segment)
         config.warn(f"the cache file {path} is damaged and will be repaired ({error})", f"damaged {path}")
+
+    def _report_unreadable(self, path: str, error: OSError) -> None:
+        config.warn(
+            f"the cache file {path} cannot be read ({error.strerror or error}): its images are compiled anew",
+            warning_key(os.path.dirname(self.folder)),
+        )
 
     def report_damaged_record(self, record: Record, error: Exception) -> None:
         """As ``report_damage``, for an image whose bytes turned out damaged."""
@@ -123,33 +138,57 @@ class Shelf:
     def _open(self, segment: int) -> Archive:
         archive = self._archives.get(segment)
         if archive is None:
-            archive = Archive(self._path(segment))
-            if archive.target != self.target:
-                raise ImageFormatError(f"{archive.name}: is for {archive.target}, not for {self.target}")
+            archive = Archive(self._path(segment), target=self.target, opener=open_own)
             self._archives[segment] = archive
         return archive
 
-    def _read_index(self, fresh: bool = False) -> Index:
-        """The index as it is on disk now; empty where there is none or it is damaged."""
+    def _read_index(self, fresh: bool = False, *, must: bool = False) -> Index:
+        """The index as it is on disk now; empty where there is none or it is damaged.
+
+        Args:
+            fresh: it is read even where it looks as it did.
+            must: an index that cannot be read is an OSError. To a reader it is an empty one; a writer would put one in
+                its place that lacks all that it lists.
+        """
         path = os.path.join(self.folder, _INDEX)
         try:
             stat = os.stat(path)
             look = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if fresh or look != self._look:
-                with open(path, "rb") as stream:
+                if not self._is_trusted():
+                    self._forget()
+                    return self._index
+                with open(path, "rb", opener=open_own) as stream:
                     data = stream.read()
                 self._index = parse_index(data)
                 self._look = look
                 self._archives = {s: a for s, a in list(self._archives.items()) if s in self._index.segments}
         except FileNotFoundError:
             self._forget()
-        except (ImageFormatError, OSError) as error:
+        except ImageFormatError as error:
+            self._report_damaged_index(error)
+        except OSError as error:
             self._forget()
-            config.warn(f"the cache index {path} is damaged and will be rebuilt ({error})", f"damaged {path}")
+            if must:
+                raise
+            self._report_unreadable(path, error)
         return self._index
 
     def _forget(self) -> None:
         self._index, self._look = parse_index(format_index([])), None
+
+    def _report_damaged_index(self, error: Exception) -> None:
+        """Counts the index as empty; the next publishing makes a new one."""
+        self._forget()
+        path = os.path.join(self.folder, _INDEX)
+        config.warn(f"the cache index {path} is damaged and will be rebuilt ({error})", f"damaged {path}")
+
+    def _is_trusted(self) -> bool:
+        """Whether nobody else can have filled the folder: the cache's own being private does not say it of this one."""
+        reason = check_private(self.folder, writable=self.is_writable)
+        if reason:
+            config.warn(f"the cache {self.folder} is not used: {reason}", warning_key(os.path.dirname(self.folder)))
+        return not reason
 
     # writing
 
@@ -163,16 +202,26 @@ class Shelf:
         if not new:
             return True
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        if not self._is_trusted():
+            return False
         from cudabuild.cache.locks import hold_lock
 
-        segment = self._write_segment(new)  # before the lock: nobody waits for it
-        with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
-            if not held:
-                self._unlink(segment)
-                return False
-            entries = keep_newest(self._current_entries() + self._entries_of(segment))
-            self._replace_index(self._merge(entries), segment)
-        return True
+        written: list[int] = []
+        try:
+            segment = self._write_segment(new, written)  # before the lock: nobody waits for it
+            with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
+                if held:
+                    added = self._entries_of(segment)
+                    if len(added) != len(new):
+                        raise OSError(errno.EIO, "what was written does not read as it was", self._path(segment))
+                    entries = keep_newest(self._current_entries(written) + added)
+                    self._replace_index(self._merge(entries, written), *written)
+                    return True
+        except BaseException:
+            self._discard(written)
+            raise
+        self._discard(written)
+        return False
 
     def remove(self, segments: Iterable[int]) -> None:
         """Takes segments out of the index, then removes their files.
@@ -184,8 +233,15 @@ class Shelf:
 
         victims = set(segments)
         with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
-            if held:
-                self._replace_index([entry for entry in self._current_entries() if entry.segment not in victims])
+            if not held:
+                return
+            written: list[int] = []
+            try:
+                entries = self._current_entries(written)
+                self._replace_index([entry for entry in entries if entry.segment not in victims], *written)
+            except BaseException:
+                self._discard(written)
+                raise
 
     def segment_files(self) -> list[tuple[int, os.stat_result]]:
         """The segments on disk with what ``stat`` says of them; another process may remove any of them at any time."""
@@ -203,25 +259,40 @@ class Shelf:
                     continue
         return sorted(found, key=lambda item: item[0])
 
-    def _current_entries(self) -> list[Entry]:
-        """What the index should say now: what it says, or what the segments hold where it is missing or damaged."""
-        index = self._read_index(fresh=True)
+    def _current_entries(self, written: list[int]) -> list[Entry]:
+        """What the index should say now: what it says, or what the segments hold where it is missing or damaged.
+
+        Args:
+            written: the segments that this writer has made; one for what is saved of damaged ones is added.
+
+        Raises:
+            OSError: the index, the folder or a segment cannot be read. What cannot be read now is not gone.
+        """
+        index = self._read_index(fresh=True, must=True)
+        try:
+            known = index.entries()
+        except ImageFormatError as error:
+            self._report_damaged_index(error)
+        here = {segment for segment in map(_segment_of, os.listdir(self.folder)) if segment is not None}
         if self._look is None:
-            return [entry for segment, _ in self.segment_files() for entry in self._entries_of(segment)]
+            return [entry for segment in sorted(here - {*written}) for entry in self._entries_of(segment)]
         damaged = self._damaged & set(index.segments)
-        gone = set(index.segments) - {segment for segment, _ in self.segment_files()}
-        entries = [entry for entry in index.entries() if entry.segment not in damaged | gone]
+        entries = [entry for entry in known if entry.segment in here - damaged]
         for segment in damaged:
             self._archives.pop(segment, None)
-            entries += self._salvage([entry for entry in index.entries() if entry.segment == segment])
+            entries += self._salvage([entry for entry in known if entry.segment == segment], written)
         self._damaged -= damaged
         return entries
 
     def _entries_of(self, segment: int) -> list[Entry]:
-        """An entry for every whole record of a segment."""
+        """An entry for every whole record of a segment.
+
+        Raises:
+            OSError: it cannot be read.
+        """
         try:
-            archive = Archive(self._path(segment))
-        except (ImageFormatError, OSError):
+            archive = Archive(self._path(segment), target=self.target, opener=open_own)
+        except (ImageFormatError, FileNotFoundError):
             return []
         entries = []
         for number in range(archive.count):
@@ -233,8 +304,12 @@ class Shelf:
             entries.append(Entry(record.key, name, record.fingerprint, segment, segment, number))
         return entries
 
-    def _salvage(self, entries: list[Entry]) -> list[Entry]:
-        """The whole images of ``entries``, written to a segment of their own; their entries there."""
+    def _salvage(self, entries: list[Entry], written: list[int]) -> list[Entry]:
+        """The whole images of ``entries``, written to a segment of their own; their entries there.
+
+        Raises:
+            OSError: a segment cannot be read, or the new one not be written.
+        """
         images: list[KernelImage] = []
         sequence_of: dict[bytes, int] = {}
         for entry in entries:
@@ -243,17 +318,17 @@ class Shelf:
                 if record.key != entry.key:
                     continue
                 images.append(record.load_image("cached", with_checks=True))
-            except (ImageFormatError, OSError):
+            except (ImageFormatError, FileNotFoundError):
                 continue
             sequence_of[entry.key] = entry.sequence
         if not images:
             return []
-        moved = self._entries_of(self._write_segment(images))
+        moved = self._entries_of(self._write_segment(images, written))
         for entry in moved:
             entry.sequence = sequence_of[entry.key]
         return moved
 
-    def _merge(self, entries: list[Entry]) -> list[Entry]:
+    def _merge(self, entries: list[Entry], written: list[int]) -> list[Entry]:
         """Merges segments of like size when there are ``_FANOUT`` of them, smallest first."""
         sizes = {segment: stat.st_size for segment, stat in self.segment_files()}
         tiers: dict[int, list[int]] = {}
@@ -266,7 +341,10 @@ class Shelf:
         for tier in sorted(tiers):
             group = set(tiers[tier])
             if len(group) >= _FANOUT:
-                moved = self._salvage([entry for entry in entries if entry.segment in group])
+                try:
+                    moved = self._salvage([entry for entry in entries if entry.segment in group], written)
+                except OSError:  # a later publishing merges
+                    return entries
                 return [entry for entry in entries if entry.segment not in group] + moved
         return entries
 
@@ -288,10 +366,24 @@ class Shelf:
             self._unlink(segment)
         self._sweep(needed)
 
+    def _discard(self, written: list[int]) -> None:
+        """Removes segments that were written in vain, unless the index has them after all."""
+        try:
+            needed = set(self._read_index(fresh=True, must=True).segments)
+        except OSError:  # a later sweep knows
+            return
+        for segment in written:
+            if segment not in needed:
+                self._unlink(segment)
+
     def _sweep(self, needed: set[int]) -> None:
         """Removes what killed writers left behind."""
         oldest = time.time() - _ORPHAN_AGE
-        for name in os.listdir(self.folder):
+        try:
+            names = os.listdir(self.folder)
+        except OSError:  # the next writer sweeps
+            return
+        for name in names:
             segment = _segment_of(name)
             if name.endswith(".tmp") or (segment is not None and segment not in needed):
                 path = os.path.join(self.folder, name)
@@ -301,9 +393,10 @@ class Shelf:
                 except OSError:
                     continue
 
-    def _write_segment(self, images: list[KernelImage]) -> int:
+    def _write_segment(self, images: list[KernelImage], written: list[int]) -> int:
         # Later segments get higher numbers; the low bits keep two writers of one instant apart.
         segment = (time.time_ns() & ~0xFFFF) | int.from_bytes(os.urandom(2), "little")
+        written.append(segment)
         write_archive(self._path(segment), images, self.target)
         return segment
 

@@ -11,7 +11,7 @@ from _thread import LockType, allocate_lock
 
 from cudabuild import config
 from cudabuild.cache.evict import choose_victims, note_use
-from cudabuild.cache.location import check_private, find_root, prepare_root
+from cudabuild.cache.location import check_private, find_root, open_own, prepare_root, warning_key
 from cudabuild.cache.shelf import Shelf
 from cudabuild.digest import DIGEST_SIZE, digest
 from cudabuild.errors import ImageFormatError
@@ -142,14 +142,17 @@ class Cache:
         try:
             if not shelf.publish(images):
                 return False
-            self._evict(target, shelf)
         except OSError as error:
             config.warn(
                 f"the cache {self.root} cannot be written ({error.strerror or error}): "
                 "compiled kernels are kept in memory only",
-                f"write {self.root}",
+                warning_key(self.root or ""),
             )
             return False
+        try:
+            self._evict(target, shelf)
+        except OSError as error:  # what was published is there: the next publishing evicts
+            config.log("debug", f"the cache {self.root} cannot be kept under its size: {error}")
         return True
 
     def _prepare(self) -> bool:
@@ -228,9 +231,9 @@ class Cache:
         if self.root is None:
             return None
         try:
-            with open(os.path.join(self.root, _NOTES, name), "rb") as stream:
+            with open(os.path.join(self.root, _NOTES, name), "rb", opener=open_own) as stream:
                 data = stream.read()
-        except OSError:
+        except (ImageFormatError, OSError):
             return None
         return data[DIGEST_SIZE:] if digest(data[DIGEST_SIZE:]) == data[:DIGEST_SIZE] else None
 
@@ -239,12 +242,16 @@ class Cache:
         if not self._prepare() or self.root is None:
             return
         folder = os.path.join(self.root, _NOTES)
-        temporary = os.path.join(folder, f"{name}.{os.getpid()}.tmp")
+        temporary = os.path.join(folder, f"{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            with open(temporary, "wb") as stream:
-                stream.write(digest(data) + data)
-            os.replace(temporary, os.path.join(folder, name))
+            try:
+                with open(temporary, "wb") as stream:
+                    stream.write(digest(data) + data)
+                os.replace(temporary, os.path.join(folder, name))
+            except BaseException:
+                _try_unlink(temporary)
+                raise
             names = sorted(os.listdir(folder), key=lambda entry: os.stat(os.path.join(folder, entry)).st_mtime)
             for entry in names[:-_MOST_NOTES]:
                 os.unlink(os.path.join(folder, entry))
@@ -263,5 +270,12 @@ def _is_trusted(path: str, *, writable: bool = False) -> bool:
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
-        config.warn(f"the cache {path} is not used: {reason}")
+        config.warn(f"the cache {path} is not used: {reason}", warning_key(path))
     return not reason
+
+
+def _try_unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:  # it was never made
+        return

@@ -12,13 +12,13 @@ import os
 import sys
 
 from cudabuild import config
-from cudabuild.digest import digest, digest_parts
+from cudabuild.digest import COMPILER_SOURCES, digest, digest_parts
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.codec import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from cudabuild.cache.store import Cache
 
@@ -70,39 +70,59 @@ class ToolchainMemo:
             written_for, answers = unpack(data)
         except (ImageFormatError, TypeError, ValueError):
             return {}
-        return dict(answers) if written_for == identity else {}
+        if written_for != identity or not isinstance(answers, dict) or not all(map(_is_answer, answers.values())):
+            return {}
+        return answers
 
 
-def identify_tools(driver_version: int) -> bytes:
-    """A digest that changes when a tool, this package or the driver does."""
+def _is_answer(answer: object) -> bool:
+    return answer is None or (isinstance(answer, dict) and all(isinstance(part, str) for part in answer.values()))
+
+
+def identify_tools(driver_version: int, sources: Sequence[str] = COMPILER_SOURCES) -> bytes:
+    """A digest that changes when a tool, this package or the driver does.
+
+    Args:
+        driver_version: as ``cuDriverGetVersion`` counts.
+        sources: the files and folders of this package that count.
+    """
     pieces = [sys.version, sys.prefix, str(driver_version)]
     pieces += [f"{name}={config.environment(name)}" for name in _VARIABLES]
-    pieces += [_look_at_tools(entry or os.curdir) for entry in sys.path]
-    pieces += _own_files(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    pieces += [_look(entry) for entry in sys.path if _holds_tools(entry)]
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    files: list[tuple[str, int, int, int]] = []
+    for name in sources:
+        _look_at_sources(os.path.join(root, name), files)
+    pieces.append(repr(sorted(files)))
     return digest_parts(*(piece.encode("utf-8", "surrogateescape") for piece in pieces))
 
 
-def _look_at_tools(folder: str) -> str:
-    """A folder of the import path; where it holds no tool, as a script's own folder, its changes do not matter."""
-    holds = [name for name in _TOOLS if os.path.isdir(os.path.join(folder, name))]
-    return _look(folder) if holds else folder
+def _holds_tools(folder: str) -> bool:
+    """Whether a folder of the import path is one that tools come from: a change in others does not matter."""
+    return any(os.path.isdir(os.path.join(folder or os.curdir, name)) for name in _TOOLS)
 
 
 def _look(path: str) -> str:
     try:
-        stat = os.stat(path)
+        stat = os.stat(path or os.curdir)
     except OSError:
         return path
     return f"{path} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino} {stat.st_size}"
 
 
-def _own_files(folder: str) -> Iterator[str]:
+def _look_at_sources(path: str, files: list[tuple[str, int, int, int]]) -> None:
+    """Adds what ``stat`` says of a source file, or of those in a folder; half a hit's time goes here."""
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        if path.endswith(".py"):
+            stat = os.stat(path)
+            files.append((path, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size))
+            return
+        for entry in os.scandir(path):
+            name = entry.name
+            if name.endswith(".py"):
+                stat = entry.stat()
+                files.append((entry.path, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size))
+            elif not name.startswith("__") and entry.is_dir():
+                _look_at_sources(entry.path, files)
     except OSError:  # in a zip file: its own entry of the import path stands for it
         return
-    for entry in entries:
-        if entry.name.endswith(".py"):
-            yield _look(entry.path)
-        elif entry.is_dir() and not entry.name.startswith("__"):
-            yield from _own_files(entry.path)

@@ -3,7 +3,9 @@
 
 Finding an overload is a binary search over fixed-size records, nothing is parsed on the way, and the driver is handed a
 pointer into the map. Nothing in a file is believed: every offset and length is bounded by the file's size, every record
-and every image has a digest of its own, and what does not fit is an ImageFormatError, which callers turn into a miss.
+and every image has a digest of its own, what a record says must be of the kinds that are written, and what does not fit
+is an ImageFormatError, which callers turn into a miss. Digests keep no secret: whoever writes a file can write right
+ones, so bounds and kinds are compared all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from cudabuild.digest import digest, digest_parts
 from cudabuild.errors import ImageFormatError
 from cudabuild.fingerprint.checks import Check
 from cudabuild.image.codec import unpack
-from cudabuild.image.image import KernelImage
+from cudabuild.image.image import KNOWN_LAUNCH_ABIS, KernelImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cudabuild.target import Target
+
+    #: Module, qualified name, signature, options, symbol, attributes, image key.
+    Details = tuple[str, str, str, dict[str, Any], str, dict[str, Any], bytes]
 
 __all__ = [
     "ALIGNMENT",
@@ -34,8 +39,10 @@ __all__ = [
     "SCHEMA",
     "Archive",
     "Record",
+    "is_description",
     "name_key",
     "record_digest",
+    "room_for",
     "write_archive",
 ]
 
@@ -57,6 +64,13 @@ ALIGNMENT = 64
 
 _U32 = struct.Struct("<I")
 
+#: The most memory that reading takes beside the map and the file's size, in bytes, less some room for what is not
+#: counted: records that one lookup finds, and one description at a time.
+_ROOM = (1 << 20) - (1 << 16)
+
+#: What a record object takes beside its packed details, in bytes.
+_RECORD_COST = 320
+
 #: By number.
 KINDS = ("cubin", "ptx", "object")
 
@@ -73,9 +87,16 @@ def name_key(module: str, qualname: str, signature: str) -> bytes:
     return digest_parts(module.encode(), qualname.encode(), signature.encode())
 
 
-def record_digest(record: bytes, details: bytes, checks: bytes, extra: bytes) -> bytes:
+def record_digest(
+    record: bytes, details: bytes | memoryview, checks: bytes | memoryview, extra: bytes | memoryview
+) -> bytes:
     """The digest that a record carries: over itself without that field, and over what it points to except the image."""
     return digest_parts(record[:96], record[128:], details, checks, extra)
+
+
+def room_for(packed: bytes | memoryview, size: int) -> int:
+    """What unpacking a description may take beyond its own length, in a file of ``size`` bytes."""
+    return size + _ROOM - 2 * len(packed)
 
 
 class Archive:
@@ -87,27 +108,38 @@ class Archive:
         launch_abi: the newest launch ABI among its images.
     """
 
-    __slots__ = ("_bytes", "_names", "_records", "_verified", "count", "launch_abi", "name", "target")
+    __slots__ = ("_bytes", "_memo", "_names", "_records", "_verified", "count", "launch_abi", "name", "target")
 
-    def __init__(self, source: str | bytes, name: str = "") -> None:
+    def __init__(
+        self,
+        source: str | bytes | memoryview,
+        name: str = "",
+        *,
+        target: str = "",
+        opener: Callable[[str, int], int] | None = None,
+    ) -> None:
         """Opens an archive.
 
         Args:
             source: a path, which is mapped; or the bytes of a file (a zip import has no path to map).
             name: what to call it in messages; the path by default.
+            target: what its images must be for, where its place says so: files can be mixed up.
+            opener: opens the path, as for :func:`open`; may refuse it with an OSError.
 
         Raises:
-            ImageFormatError: it is not an archive of a schema that this version reads, or it was cut off.
+            ImageFormatError: it is not an archive of a schema that this version reads, it was cut off, or it is for
+                another target.
             OSError: it cannot be opened.
         """
         self.name = name or (source if isinstance(source, str) else "<bytes>")
-        self._bytes = _map(source) if isinstance(source, str) else source
-        self._verified: set[int] = set()
+        self._bytes = memoryview(_map(source, opener) if isinstance(source, str) else source)
+        self._verified: set[tuple[int, int, bytes]] = set()
+        self._memo: tuple[bytes, Any] = (b"", None)
         size = len(self._bytes)
         if size < HEADER.size:
             raise self._damaged("it was cut off")
         head = bytes(self._bytes[: HEADER.size])
-        magic, schema, abi, count, _, length, records, names, target, check = HEADER.unpack(head)
+        magic, schema, abi, count, reserved, length, records, names, written_for, check = HEADER.unpack(head)
         if magic != MAGIC:
             raise self._damaged("it is no archive of images")
         if schema != SCHEMA:
@@ -118,9 +150,14 @@ class Archive:
             raise self._damaged(f"it holds {size} bytes instead of {length}")
         if records + count * RECORD.size > size or names + count * 4 > size:
             raise self._damaged("its tables lie beyond its end")
+        name_of_target = written_for.rstrip(b"\0")
+        if reserved or any(head[88:96]) or not name_of_target.isascii() or b"\0" in name_of_target:
+            raise self._damaged("its header has unknown fields")
         self.launch_abi: int = abi
         self.count: int = count
-        self.target: str = target.rstrip(b"\0").decode("ascii", "replace")
+        self.target: str = name_of_target.decode()
+        if target and self.target != target:
+            raise self._damaged(f"is for {self.target}, not for {target}")
         self._records: int = records
         self._names: int = names
 
@@ -158,7 +195,7 @@ class Archive:
         if not 0 <= number < self.count:
             raise self._damaged("a record number beyond its table")
         at = self._records + number * RECORD.size
-        return Record(self, bytes(self._bytes[at : at + RECORD.size]))
+        return Record(self, bytes(self._bytes[at : at + RECORD.size]), 0)
 
     def _collect(self, key: bytes, number_of: Callable[[int], int], field: int) -> list[Record]:
         """The records whose 32 bytes at ``field`` equal ``key``, in a table sorted by that."""
@@ -169,12 +206,16 @@ class Archive:
                 low = middle + 1
             else:
                 high = middle
-        found = []
+        found: list[Record] = []
+        held = 0
         while low < self.count:
             number = number_of(low)
             if self._key_at(number, field) != key:
                 break
-            found.append(self.record(number))
+            at = self._records + number * RECORD.size
+            record = Record(self, bytes(self._bytes[at : at + RECORD.size]), held)
+            found.append(record)
+            held += _RECORD_COST + record.details_size
             low += 1
         return found
 
@@ -188,21 +229,44 @@ class Archive:
             raise self._damaged("a record number beyond its table")
         return number
 
-    def piece(self, offset: int, length: int) -> bytes:
-        """A copy of some bytes; raises ImageFormatError where they lie outside the file."""
+    def piece(self, offset: int, length: int) -> memoryview:
+        """Some of its bytes, not copied; raises ImageFormatError where they lie outside the file."""
         if offset + length > len(self._bytes):
             raise self._damaged("a description beyond its end")
-        return bytes(self._bytes[offset : offset + length])
+        return self._bytes[offset : offset + length]
+
+    def read_description(self, packed: bytes | memoryview, held: int = 0) -> Any:
+        """What a description says.
+
+        Args:
+            packed: its bytes.
+            held: the memory that the caller has taken for this archive already.
+
+        Raises:
+            ImageFormatError: it is damaged, or larger than a file of this size should describe.
+        """
+        try:
+            return unpack(packed, room_for(packed, len(self._bytes) - held))
+        except ImageFormatError as error:
+            raise self._damaged(str(error)) from None
+
+    def recall(self, packed: bytes, held: int = 0) -> Details:
+        """What some details say: unpacked anew unless they were the last."""
+        known, last = self._memo
+        fields: Details = last if known is packed else self.read_description(packed, held)
+        self._memo = (packed, fields)
+        return fields
 
     def data(self, offset: int, length: int, check: bytes) -> memoryview:
         """An image's bytes, not copied; their digest is compared once per process."""
         if length == 0 or offset + length > len(self._bytes):
             raise self._damaged("an image beyond its end")
-        data = memoryview(self._bytes)[offset : offset + length]
-        if offset not in self._verified:
+        data = self._bytes[offset : offset + length]
+        place = (offset, length, check)
+        if place not in self._verified:
             if digest(data) != check:
                 raise self._damaged("the bytes of an image are damaged")
-            self._verified.add(offset)
+            self._verified.add(place)
         return data
 
     def _damaged(self, what: str) -> ImageFormatError:
@@ -216,8 +280,8 @@ def _same(place: int) -> int:
     return place
 
 
-def _map(path: str) -> mmap.mmap | bytes:
-    with open(path, "rb") as stream:
+def _map(path: str, opener: Callable[[str, int], int] | None) -> mmap.mmap | bytes:
+    with open(path, "rb", opener=opener) as stream:
         try:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file cannot be mapped
@@ -225,14 +289,18 @@ def _map(path: str) -> mmap.mmap | bytes:
 
 
 class Record:
-    """One image of an archive, as far as its fixed fields and its description tell."""
+    """One image of an archive, as far as its fixed fields and its description tell.
+
+    Its digest was compared, and its description found to be of the right kinds, when it was made. The description stays
+    packed: there may be thousands of records of one name.
+    """
 
     __slots__ = (
-        "_archive", "_checks", "_data", "_extra", "attributes", "fingerprint", "index_width", "key",
-        "kind", "launch_abi", "minimum_driver", "module", "options", "qualname", "signature", "size", "symbol",
+        "_archive", "_checks", "_data", "_details", "_extra", "fingerprint", "index_width", "kind", "launch_abi",
+        "minimum_driver", "size",
     )  # fmt: skip
 
-    def __init__(self, archive: Archive, raw: bytes) -> None:
+    def __init__(self, archive: Archive, raw: bytes, held: int) -> None:
         (
             fingerprint, name, check, own, at, size, details_at, details_size, checks_size, checks_at,
             extra_at, extra_size, abi, driver, width, kind,
@@ -242,24 +310,62 @@ class Record:
         extra = archive.piece(extra_at, extra_size)
         if record_digest(raw, details, checks, extra) != own:
             raise ImageFormatError(f"{archive.name}: the record of an image is damaged")
+        self._details = bytes(details)
+        fields = archive.recall(self._details, held)
+        known = width in (32, 64) and kind < len(KINDS) and not raw[-1]
+        if not known or not is_description(fields, KINDS[kind], abi):
+            raise ImageFormatError(f"{archive.name}: the record of an image has unknown fields")
+        if name != name_key(*fields[:3]):
+            raise ImageFormatError(f"{archive.name}: the record of an image belongs to another name")
         self._archive = archive
         self._data = (at, size, check)
-        self._checks = checks
-        self._extra = extra
+        self._checks = (checks_at, checks_size)
+        self._extra = (extra_at, extra_size)
         self.size: int = size
         self.fingerprint: bytes = fingerprint
         self.launch_abi: int = abi
         self.minimum_driver: int = driver
         self.index_width: int = width
-        try:
-            self.kind: str = KINDS[kind]
-            (self.module, self.qualname, self.signature, self.options, self.symbol, self.attributes, self.key) = unpack(
-                details
-            )
-        except (IndexError, TypeError, ValueError):
-            raise ImageFormatError(f"{archive.name}: the record of an image has unknown fields") from None
-        if name != name_key(self.module, self.qualname, self.signature):
-            raise ImageFormatError(f"{archive.name}: the record of an image belongs to another name")
+        self.kind: str = KINDS[kind]
+
+    @property
+    def _fields(self) -> Details:
+        return self._archive.recall(self._details)
+
+    @property
+    def module(self) -> str:
+        return self._fields[0]
+
+    @property
+    def qualname(self) -> str:
+        return self._fields[1]
+
+    @property
+    def signature(self) -> str:
+        return self._fields[2]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        return self._fields[3]
+
+    @property
+    def symbol(self) -> str:
+        return self._fields[4]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self._fields[5]
+
+    @property
+    def key(self) -> bytes:
+        """The image key; b"" where none was made."""
+        return self._fields[6]
+
+    @property
+    def details_size(self) -> int:
+        """In bytes, as packed."""
+        return len(self._details)
 
     @property
     def target(self) -> str:
@@ -281,10 +387,10 @@ class Record:
         Raises:
             ImageFormatError: they are damaged.
         """
-        try:
-            return tuple(Check(label, source, values) for label, source, values in unpack(self._checks))
-        except (TypeError, ValueError):
-            raise ImageFormatError(f"{self._archive.name}: the checks of an image have unknown fields") from None
+        checks = self._archive.read_description(self._archive.piece(*self._checks))
+        if not isinstance(checks, tuple) or not all(map(_is_check, checks)):
+            raise ImageFormatError(f"{self._archive.name}: the checks of an image have unknown fields")
+        return tuple(Check(*check) for check in checks)
 
     def read_extra(self) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
         """Toolchain, and the parts of the fingerprint.
@@ -292,10 +398,10 @@ class Record:
         Raises:
             ImageFormatError: they are damaged.
         """
-        try:
-            toolchain, parts = unpack(self._extra)
-        except (TypeError, ValueError):
-            raise ImageFormatError(f"{self._archive.name}: the toolchain of an image has unknown fields") from None
+        extra = self._archive.read_description(self._archive.piece(*self._extra))
+        if not _is_extra(extra):
+            raise ImageFormatError(f"{self._archive.name}: the toolchain of an image has unknown fields")
+        toolchain, parts = extra
         return toolchain, parts
 
     def load_image(self, origin: str, with_checks: bool = False) -> KernelImage:
@@ -331,3 +437,65 @@ class Record:
 
     def __repr__(self) -> str:
         return f"<Record {self.module}:{self.qualname}({self.signature}) {self.target} index={self.index_width}>"
+
+
+_SCALARS = (type(None), bool, int, float, str)
+
+
+def is_description(fields: object, kind: str, launch_abi: int) -> bool:
+    """Whether details are of the kinds that are written; who reads them relies on it.
+
+    What a GPU's launch reads of the attributes is compared for the launch ABIs that this version knows; others may have
+    others.
+    """
+    if not isinstance(fields, tuple) or len(fields) != 7:
+        return False
+    module, qualname, signature, options, symbol, attributes, key = fields
+    return (
+        all(isinstance(text, str) for text in (module, qualname, signature, symbol))
+        and isinstance(options, dict)
+        and isinstance(attributes, dict)
+        and isinstance(key, bytes)
+        and len(key) in (0, 32)
+        and all(map(_is_plain, options.values()))
+        and all(map(_is_plain, attributes.values()))
+        and (kind == "object" or launch_abi not in KNOWN_LAUNCH_ABIS or _are_attributes(attributes, options))
+    )
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, _SCALARS) or (isinstance(value, tuple) and all(map(_is_plain, value)))
+
+
+def _are_attributes(attributes: dict[str, Any], options: dict[str, Any]) -> bool:
+    if ("exceptions" in attributes) != bool(options.get("debug")):  # the block's last field, and what is told of it
+        return False
+    sites, decorated = attributes.get("exceptions", ()), attributes.get("decorated", ())
+    return (
+        isinstance(sites, tuple)
+        and all(map(_is_site, sites))
+        and isinstance(decorated, tuple)
+        and all(isinstance(option, str) for option in decorated)
+        and isinstance(attributes.get("shared_bytes", 0), int)
+    )
+
+
+def _is_site(site: object) -> bool:
+    return isinstance(site, tuple) and tuple(map(type, site)) == (str, str, str, int)
+
+
+def _is_check(check: object) -> bool:
+    if not isinstance(check, tuple) or tuple(map(type, check)) != (str, bytes, tuple):
+        return False
+    return all(map(_is_pair, check[2]))
+
+
+def _is_extra(extra: object) -> bool:
+    if not isinstance(extra, tuple) or tuple(map(type, extra)) != (dict, tuple):
+        return False
+    toolchain, parts = extra
+    return all(isinstance(version, str) for version in toolchain.values()) and all(map(_is_pair, parts))
+
+
+def _is_pair(pair: object) -> bool:
+    return isinstance(pair, tuple) and tuple(map(type, pair)) == (str, str)

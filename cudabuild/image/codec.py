@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small values as bytes, and back: what an archive says about an image beside its fixed fields.
 
-One tag byte, then the value; lengths and counts are unsigned 32-bit, little endian. Reading is bounded by the bytes at
-hand and by a depth, makes nothing but plain values, and raises ImageFormatError for anything that writing would not
-have written. ``json`` is not used: the launch path would pay 3 ms for importing it.
+One tag byte, then the value; lengths and counts are unsigned 32-bit, little endian. Reading makes nothing but plain
+values, takes no more memory than it is allowed, goes no deeper than writing does, and raises ImageFormatError for
+anything that writing would not have written: a value has one spelling. ``json`` is not used: the launch path would pay
+3 ms for importing it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["pack", "unpack"]
+__all__ = ["ALLOWANCE", "pack", "unpack"]
+
+#: What a value may take in memory beyond the length of its bytes, unless a caller says otherwise.
+ALLOWANCE = 1 << 19
 
 _DEEPEST = 8
 _U32 = struct.Struct("<I")
 _I64 = struct.Struct("<q")
 _F64 = struct.Struct("<d")
+
+#: At most what an object takes beside its contents, on a 64-bit CPython, in bytes; a place in a tuple (and in the list
+#: that it is made of); an item of a dict (whose table grows in leaps).
+_OBJECT = 80
+_PLACE = 20
+_ITEM = 160
 
 
 def pack(value: Any) -> bytes:
@@ -36,7 +46,7 @@ def pack(value: Any) -> bytes:
 
 
 def _pack(value: Any, pieces: list[bytes], depth: int) -> None:
-    if depth > _DEEPEST:
+    if depth >= _DEEPEST and isinstance(value, (tuple, list, dict)):
         raise TypeError("nested too deeply for an archive")
     if value is None:
         pieces.append(b"n")
@@ -64,64 +74,96 @@ def _pack(value: Any, pieces: list[bytes], depth: int) -> None:
         raise TypeError(f"{type(value).__name__} cannot be kept in an archive")
 
 
-def unpack(data: bytes) -> Any:
+def unpack(data: bytes | memoryview, allowance: int = ALLOWANCE) -> Any:
     """The value that ``data`` stands for; tuples for sequences.
 
+    Args:
+        data: what :func:`pack` returned.
+        allowance: the most memory that the value may take beyond the length of ``data``, in bytes: a few bytes can
+            spell thousands of empty dicts.
+
     Raises:
-        ImageFormatError: ``data`` is not what :func:`pack` writes.
+        ImageFormatError: ``data`` is not what :func:`pack` writes, or stands for something too large.
     """
+    reader = _Reader(memoryview(data), len(data) + allowance)
     try:
-        value, end = _unpack(data, 0, 0)
+        value = reader.read(0)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ImageFormatError(f"a damaged description: {error}") from None
-    if end != len(data):
+    if reader.at != len(data):
         raise ImageFormatError("a damaged description: bytes are left over")
     return value
-
-
-def _unpack(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    tag = data[at]
-    at += 1
-    if tag == 0x73 or tag == 0x62:  # s, b
-        (length,) = _U32.unpack_from(data, at)
-        at += 4
-        piece = data[at : at + length]
-        if len(piece) != length:
-            raise ImageFormatError("a damaged description: a length beyond its end")
-        return (piece.decode() if tag == 0x73 else piece), at + length
-    if tag == 0x28 or tag == 0x7B:  # ( {
-        (count,) = _U32.unpack_from(data, at)
-        at += 4
-        if depth >= _DEEPEST or count > len(data) - at:  # every item takes a byte at least
-            raise ImageFormatError("a damaged description: a count beyond its end")
-        if tag == 0x28:
-            return _unpack_tuple(data, at, depth, count)
-        return _unpack_dict(data, at, depth, count)
-    if tag == 0x69:  # i
-        return _I64.unpack_from(data, at)[0], at + 8
-    if tag == 0x64:  # d
-        return _F64.unpack_from(data, at)[0], at + 8
-    if tag in _CONSTANTS:
-        return _CONSTANTS[tag], at
-    raise ImageFormatError(f"a damaged description: unknown tag {tag}")
 
 
 _CONSTANTS = {0x6E: None, 0x74: True, 0x66: False}
 
 
-def _unpack_tuple(data: bytes, at: int, depth: int, count: int) -> tuple[Any, int]:
-    items = []
-    for _ in range(count):
-        item, at = _unpack(data, at, depth + 1)
-        items.append(item)
-    return tuple(items), at
+class _Reader:
+    """Reads values one after the other, and counts the memory that they take before it takes it."""
 
+    __slots__ = ("at", "data", "left")
 
-def _unpack_dict(data: bytes, at: int, depth: int, count: int) -> tuple[Any, int]:
-    items = {}
-    for _ in range(count):
-        key, at = _unpack(data, at, depth + 1)
-        if not isinstance(key, str):
-            raise ImageFormatError("a damaged description: a key that is no text")
-        items[key], at = _unpack(data, at, depth + 1)
-    return items, at
+    def __init__(self, data: memoryview, allowance: int) -> None:
+        self.data = data
+        self.at = 0
+        self.left = allowance
+
+    def read(self, depth: int) -> Any:
+        tag = self.data[self.at]
+        self.at += 1
+        if tag in _CONSTANTS:
+            return _CONSTANTS[tag]
+        if tag == 0x73 or tag == 0x62:  # s, b
+            return self._read_bytes(text=tag == 0x73)
+        self._take(_OBJECT)
+        if tag == 0x28 or tag == 0x7B:  # ( {
+            (count,) = _U32.unpack_from(self.data, self.at)
+            self.at += 4
+            if depth >= _DEEPEST or count > len(self.data) - self.at:  # every item takes a byte at least
+                raise ImageFormatError("a damaged description: a count beyond its end")
+            return self._read_tuple(depth, count) if tag == 0x28 else self._read_dict(depth, count)
+        self.at += 8
+        if tag == 0x69:  # i
+            return _I64.unpack_from(self.data, self.at - 8)[0]
+        if tag == 0x64:  # d
+            return _F64.unpack_from(self.data, self.at - 8)[0]
+        raise ImageFormatError(f"a damaged description: unknown tag {tag}")
+
+    def _take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise ImageFormatError("a damaged description: it stands for more than its length allows")
+
+    def _read_bytes(self, text: bool) -> str | bytes:
+        (length,) = _U32.unpack_from(self.data, self.at)
+        start = self.at + 4
+        if length > len(self.data) - start:
+            raise ImageFormatError("a damaged description: a length beyond its end")
+        self.at = start + length
+        self._take(_OBJECT + length)
+        piece = self.data[start : self.at]
+        if not text:
+            return bytes(piece)
+        try:
+            return str(piece, "ascii")
+        except UnicodeDecodeError:  # one wide character makes all of them wide; and the error holds a copy
+            self._take(4 * length)
+            return str(piece, "utf-8")
+
+    def _read_tuple(self, depth: int, count: int) -> tuple[Any, ...]:
+        self._take(_PLACE * count)
+        return tuple([self.read(depth + 1) for _ in range(count)])
+
+    def _read_dict(self, depth: int, count: int) -> dict[str, Any]:
+        self._take(_ITEM * count)
+        items: dict[str, Any] = {}
+        last: str | None = None
+        for _ in range(count):
+            key = self.read(depth + 1)
+            if not isinstance(key, str):
+                raise ImageFormatError("a damaged description: a key that is no text")
+            if last is not None and key <= last:
+                raise ImageFormatError("a damaged description: keys out of order")
+            items[key] = self.read(depth + 1)
+            last = key
+        return items

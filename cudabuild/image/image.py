@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     Extra = tuple[dict[str, str], tuple[tuple[str, str], ...]]
 
 
-__all__ = ["LAUNCH_ABI", "DeviceInfo", "ImageRequest", "KernelImage"]
+__all__ = ["KNOWN_LAUNCH_ABIS", "LAUNCH_ABI", "DeviceInfo", "ImageRequest", "KernelImage"]
 
 #: The number of the parameter block's layout (``types/layout.py``) and of everything else both wings must agree on.
 LAUNCH_ABI = 2
+
+#: The launch ABIs that this version serves: every one that was ever released, from the first that was frozen.
+KNOWN_LAUNCH_ABIS = frozenset({LAUNCH_ABI})
 
 
 class KernelImage:

@@ -6,6 +6,7 @@ The launch path does not read it. What it may hold is :data:`SCHEMA`; reading an
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
@@ -214,14 +215,19 @@ def write_index(path: str | os.PathLike[str], index: Mapping[str, Any]) -> None:
 
     Raises:
         ImageFormatError: the index does not keep to the schema.
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; nothing is left behind.
     """
     check_index(index)
     path = os.fspath(path)
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-        stream.write(format_index(index))
-    os.replace(temporary, path)
+    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(format_index(index))
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # it was never made, or is gone: the first error is the one to tell
+            os.unlink(temporary)
+        raise
 
 
 def read_index(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -245,6 +251,8 @@ def parse_index(data: bytes, where: str) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads(data)
         check_index(index)
+        if b"\\u" in data:  # halves of a wide character, which nobody could print
+            json.dumps(index, ensure_ascii=False).encode()
     except (ValueError, RecursionError, ImageFormatError) as error:
         raise ImageFormatError(f"{where}: no index of this version: {error}") from None
     return index
@@ -263,7 +271,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list, "st
 
 
 def _check(value: Any, schema: Mapping[str, Any], place: str) -> None:
-    if "enum" in schema and value not in schema["enum"]:
+    if "enum" in schema and not any(value == item and type(value) is type(item) for item in schema["enum"]):
         raise ImageFormatError(f"{place} is {value!r}, expected one of {schema['enum']}")
     kind = schema.get("type")
     if kind is not None and (not isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, bool))):

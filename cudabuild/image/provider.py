@@ -10,7 +10,7 @@ from __future__ import annotations
 from cudabuild.errors import SourceError
 from cudabuild.fingerprint.checks import check_live, effective_options, read_source_digest
 from cudabuild.fingerprint.values import module_name
-from cudabuild.image.image import LAUNCH_ABI
+from cudabuild.image.image import KNOWN_LAUNCH_ABIS
 from cudabuild.types.signature import format_signature
 
 TYPE_CHECKING = False
@@ -26,9 +26,6 @@ __all__ = ["KNOWN_LAUNCH_ABIS", "Matcher", "find_in_archive", "format_driver"]
 
 #: Kernels of one name, made by one function, that a message looks through for what they have in common.
 _MOST_VARIANTS = 20
-
-#: The launch ABIs that this version serves.
-KNOWN_LAUNCH_ABIS = frozenset({LAUNCH_ABI})
 
 
 def format_driver(version: int) -> str:

@@ -8,6 +8,7 @@ import itertools
 import os
 
 from cudabuild.digest import digest
+from cudabuild.errors import ImageFormatError
 from cudabuild.image.archive import (
     ALIGNMENT,
     HEADER,
@@ -15,10 +16,12 @@ from cudabuild.image.archive import (
     MAGIC,
     RECORD,
     SCHEMA,
+    is_description,
     name_key,
     record_digest,
+    room_for,
 )
-from cudabuild.image.codec import pack
+from cudabuild.image.codec import pack, unpack
 from cudabuild.target import find_target, minimum_driver
 
 TYPE_CHECKING = False
@@ -27,7 +30,13 @@ if TYPE_CHECKING:
 
     from cudabuild.image.image import KernelImage
 
+    #: Place and bytes of the details, the checks and the extra.
+    Described = tuple[tuple[int, bytes], tuple[int, bytes], tuple[int, bytes]]
+
 __all__ = ["archive_pieces", "write_archive"]
+
+#: A shorter description fits into any archive, whatever it says.
+_LARGE = 1 << 14
 
 
 def write_archive(path: str | os.PathLike[str], images: Iterable[KernelImage], target: str) -> int:
@@ -42,7 +51,7 @@ def write_archive(path: str | os.PathLike[str], images: Iterable[KernelImage], t
         The file's size in bytes.
 
     Raises:
-        ValueError: an image is for another target, or two are the same overload.
+        ValueError: an image is for another target, two are the same overload, or one says what no reader would take.
         OSError: the file cannot be written; nothing is left behind.
     """
     path = os.fspath(path)
@@ -70,6 +79,7 @@ def archive_pieces(images: Iterable[KernelImage], target: str) -> Iterator[bytes
     described = [_describe(image, blobs) for image in ordered]
     digests = [digest(image.data) for image in ordered]
     places, pads, end = _place(ordered, digests, blobs.end)
+    _check_readable(ordered, described, end)
     records = [
         _record(image, check, places[check], blob)
         for image, check, blob in zip(ordered, digests, described, strict=True)
@@ -117,18 +127,38 @@ def _check(ordered: list[KernelImage], target: str) -> None:
             raise ValueError(f"{image!r} does not belong in an archive for {target}")
         if not len(image.data):
             raise ValueError(f"{image!r} is empty")
+        if len(image.fingerprint) != 32 or image.index_width not in (32, 64) or image.kind not in KINDS:
+            raise ValueError(f"{image!r} has a fingerprint, an index width or a kind that no image has")
     for one, other in itertools.pairwise(ordered):
         if _order(one) == _order(other):
             raise ValueError(f"{one!r} is there twice")
 
 
-def _describe(image: KernelImage, blobs: _Blobs) -> tuple[tuple[int, bytes], tuple[int, bytes], tuple[int, bytes]]:
+def _describe(image: KernelImage, blobs: _Blobs) -> Described:
     attributes = {name: value for name, value in image.attributes.items() if name != "minimum_driver"}
     fields = (image.module, image.qualname, image.signature, image.options, image.symbol, attributes, image.key)
     details = pack(fields)
     checks = pack(tuple((check.label, check.source, check.values) for check in image.checks))
     extra = pack((image.toolchain, image.parts))
     return (blobs.add(details), details), (blobs.add(checks), checks), (blobs.add(extra), extra)
+
+
+def _check_readable(
+    ordered: list[KernelImage],
+    described: list[tuple[tuple[int, bytes], tuple[int, bytes], tuple[int, bytes]]],
+    end: int,
+) -> None:
+    """Raises ValueError for what a reader of this version would refuse."""
+    for image, ((_, details), (_, checks), (_, extra)) in zip(ordered, described, strict=True):
+        try:
+            fields = unpack(details, room_for(details, end))
+            for packed in (checks, extra):
+                if len(packed) > _LARGE:
+                    unpack(packed, room_for(packed, end))
+        except ImageFormatError as error:
+            raise ValueError(f"{image!r} cannot be kept in an archive: {error}") from None
+        if not is_description(fields, image.kind, image.launch_abi):
+            raise ValueError(f"{image!r} has options or attributes of a kind that no image has")
 
 
 def _place(
@@ -151,7 +181,7 @@ def _record(
     image: KernelImage,
     check: bytes,
     place: int,
-    described: tuple[tuple[int, bytes], tuple[int, bytes], tuple[int, bytes]],
+    described: Described,
 ) -> bytes:
     (details_at, details), (checks_at, checks), (extra_at, extra) = described
     target = find_target(image.target)

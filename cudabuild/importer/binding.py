@@ -75,7 +75,11 @@ class ArchiveFolder:
             path = os.path.join(self.path, target.name + _ENDING)
             archive = None
             try:
-                archive = Archive(path) if self._loader is None else Archive(self._loader.get_data(path), path)
+                source = path if self._loader is None else self._loader.get_data(path)
+                archive = Archive(source, path, target=target.name)
+                if archive.target != target.name:  # renamed: its code is for another device
+                    found, archive = archive.target, None
+                    raise ImageFormatError(f"{path}: is for {found}, not for {target}")
             except OSError as error:
                 if self._loader is None:
                     config.warn(f"{path} cannot be opened ({error.strerror}); its images are not used")

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cudabuild.cache.index import Entry, Index, format_index, parse_index
+from cudabuild.digest import digest
 from cudabuild.errors import ImageFormatError
 
 keys = st.binary(min_size=32, max_size=32)
@@ -75,4 +77,51 @@ def test_any_damage_is_noticed(whole: bytes) -> None:
 def test_an_empty_index_finds_nothing() -> None:
     index: Index = parse_index(format_index([]))
     assert index.find_key(bytes(32)) is None
-    assert index.find_name(bytes(32)) == index.find_fingerprint(bytes(32)) == index.entries() == []
+    assert [*index.find_name(bytes(32)), *index.find_fingerprint(bytes(32)), *index.entries()] == []
+
+
+def test_the_layout_is_the_documented_one(whole: bytes) -> None:
+    """Reads an index by the numbers in the room's README, without the reader."""
+    assert whole[:8] == b"\x93CUIX\r\n\x1a"
+    schema, segments, count, reserved = struct.unpack_from("<IIII", whole, 8)
+    assert (schema, segments, count, reserved) == (1, 4, 10, 0)
+    assert whole[24:56] == digest(whole[:24] + whole[56:])
+    assert struct.unpack_from("<4Q", whole, 56) == (0, 1, 2, 3)
+    entries = [whole[88 + 112 * n : 88 + 112 * (n + 1)] for n in range(10)]
+    for number, entry in enumerate(entries):
+        assert (entry[:32], entry[32:64], entry[64:96]) == (
+            bytes([number]) * 32,
+            bytes([number % 3]) * 32,
+            bytes([number % 2]) * 32,
+        )
+        assert struct.unpack_from("<QII", entry, 96) == (number, number % 4, number)
+    names, fingerprints = (struct.unpack_from("<10I", whole, 88 + 1120 + 40 * n) for n in range(2))
+    assert names == tuple(sorted(range(10), key=lambda n: n % 3))
+    assert fingerprints == tuple(sorted(range(10), key=lambda n: n % 2))
+    assert len(whole) == 88 + 1120 + 80
+
+
+def forge(whole: bytes, at: int, form: str, value: int) -> bytes:
+    forged = bytearray(whole)
+    struct.pack_into(form, forged, at, value)
+    return bytes(forged[:24]) + digest(bytes(forged[:24] + forged[56:])) + bytes(forged[56:])
+
+
+@pytest.mark.parametrize("value", [4, 10, 2**31, 2**32 - 1])
+def test_numbers_that_lie_under_a_right_digest_are_bounded(whole: bytes, value: int) -> None:
+    """A digest keeps no secret: whoever writes a file can write a right one."""
+    with pytest.raises(ImageFormatError, match="a segment beyond its table"):
+        parse_index(forge(whole, 88 + 104, "<I", value)).find_key(bytes(32))
+    for table in (0, 1):
+        lying = parse_index(forge(whole, 88 + 1120 + 40 * table + 20, "<I", max(value, 10)))
+        with pytest.raises(ImageFormatError, match="an entry beyond its table"):
+            list((lying.find_name, lying.find_fingerprint)[table](bytes([1]) * 32))
+    for at in (8, 12, 16, 20):
+        with pytest.raises(ImageFormatError):
+            parse_index(forge(whole, at, "<I", 77))
+
+
+def test_a_table_of_segments_without_entries_is_refused() -> None:
+    many = struct.pack("<8sIIII32s", b"\x93CUIX\r\n\x1a", 1, 1000, 0, 0, bytes(32)) + bytes(8000)
+    with pytest.raises(ImageFormatError, match="its length"):
+        parse_index(forge(many, 20, "<I", 0))
