@@ -24,7 +24,7 @@ from cudabuild.backend.emit import emit_module
 from cudabuild.backend.nvptx import NvptxDialect
 from cudabuild.collection import PausedCollection
 from cudabuild.definition import OPTIONS, Options
-from cudabuild.digest import digest_sources
+from cudabuild.digest import COMPILER_SOURCES, digest_sources
 from cudabuild.faults import portable_sites
 from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.frontend import build_hir_of, build_ir
@@ -275,16 +275,9 @@ def _launch_attributes(work: Compilation, request: Request) -> dict[str, Any]:
     return {"cooperative": 1} if waits else {}
 
 
-#: What of this package has a say in the code that it makes.
-_SOURCES = (
-    "backend", "compiler.py", "definition.py", "faults.py", "frontend", "ir", "lang", "linking.py", "source.py",
-    "types",
-)  # fmt: skip
-
-
 @cache
 def _own_digest() -> str:
-    return digest_sources(_SOURCES)
+    return digest_sources(COMPILER_SOURCES)
 
 
 def toolchain(target: Target) -> dict[str, str]:

@@ -136,6 +136,7 @@ def test_another_toolchain_is_a_miss_where_there_is_a_compiler(
     image = CacheProvider(cache, lambda target: newer).find(Asked(module).request)
     assert image is not None
     assert bytes(image.data) == b"newer"
+    (tmp_path / "downgraded" / "llvmlite").mkdir(parents=True)
     monkeypatch.syspath_prepend(str(tmp_path / "downgraded"))
     image = CacheProvider(cache, lambda target: TOOLS).find(Asked(module).request)
     assert image is not None
@@ -200,6 +201,11 @@ def test_the_toolchain_is_asked_once_for_all_processes(
     note.write_bytes(note.read_bytes()[:-1] + b"?")
     assert CacheProvider(Cache(cache.root), toolchain).find(Asked(module).request) is not None
     assert asked == ["sm_90"] * 2, "a damaged note is none"
+    (tmp_path / "script").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path / "script"))
+    assert CacheProvider(Cache(cache.root), toolchain).find(Asked(module).request) is not None
+    assert asked == ["sm_90"] * 2, "the folder of another script holds none"
+    (tmp_path / "newly_installed" / "llvmlite").mkdir(parents=True)
     monkeypatch.syspath_prepend(str(tmp_path / "newly_installed"))
     assert CacheProvider(Cache(cache.root), toolchain).find(Asked(module).request) is not None
     assert asked == ["sm_90"] * 3, "another import path may hold other tools"
@@ -223,6 +229,30 @@ def test_what_identifies_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CUDA_PATH", "/somewhere/else")
     seen.append(identify_tools(13000))
     assert len(set(seen)) == 5
+
+
+def test_sources_of_the_compiler_identify_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cudabuild.cache import toolchain
+    from cudabuild.digest import COMPILER_SOURCES
+
+    package = tmp_path / "cudabuild"
+    for name in ("cache/toolchain.py", "compiler.py", "backend/ptx.py", "frontend/impl/bits.py", "ir/pass.pyc", "a.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_bytes(b"")
+    monkeypatch.setattr(toolchain, "__file__", str(package / "cache" / "toolchain.py"))
+    identify = toolchain.identify_tools
+    before, whole = identify(0), identify(0, (".",))
+    (package / "a.py").write_bytes(b"changed")
+    assert identify(0) == before, "it has no say in the code"
+    assert identify(0, (".",)) != whole, "a build depends on everything"
+    for name in ("compiler.py", "backend/ptx.py", "frontend/impl/bits.py", "ir/pass.pyc"):
+        (package / name).write_bytes(b"changed")
+        assert identify(0) != before, name
+        before = identify(0)
+    (package / "types").mkdir()
+    (package / "types" / "new.py").write_bytes(b"")
+    assert identify(0) != before
+    assert "types" in COMPILER_SOURCES
 
 
 def test_notes_stay_few_and_need_no_place(cache: Cache) -> None:
