@@ -12,6 +12,7 @@ import linecache
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -132,9 +133,32 @@ def get_source(function: Any) -> FunctionSource:
 def _is_newer(file: str) -> bool:
     """Whether a file was written while this process ran, so that what was imported may differ from it."""
     try:
-        return os.stat(file).st_mtime > STARTED
+        found = os.stat(file)
     except (OSError, ValueError):
         return False
+    return max(found.st_mtime, found.st_ctime) > STARTED  # tools that unpack files set the first into the past
+
+
+#: file -> what it looked like when its text was read.
+_looks: dict[str, tuple[int, ...]] = {}
+
+#: A file that was changed this recently, in ns, may change again without its times showing it.
+_RACY_NS = 2_000_000_000
+
+
+def _forget_changed(file: str) -> None:
+    """Makes ``linecache`` read a file anew that may have changed. It compares size and time, which an edit may keep."""
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):  # no file: what stands in linecache was put there
+        linecache.checkcache(file)
+        return
+    look = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
+    racy = time.time_ns() - max(look[:2]) < _RACY_NS
+    known = linecache.cache.get(file)
+    if (racy or _looks.get(file) != look) and known is not None and (len(known) == 1 or known[1] is not None):
+        del linecache.cache[file]
+    _looks[file] = look
 
 
 def _read_lines(function: FunctionType) -> tuple[str, ...]:
@@ -143,7 +167,7 @@ def _read_lines(function: FunctionType) -> tuple[str, ...]:
     registered = _registered.get((file, id(namespace)))
     if registered is not None:
         return _text_of(function.__code__, registered[1])
-    linecache.checkcache(file)  # a reloaded module's text is not the one that linecache read first
+    _forget_changed(file)  # a reloaded module's text is not the one that linecache read first
     lines = linecache.getlines(file, namespace)
     if lines:
         return tuple(line.rstrip("\r\n") for line in lines)

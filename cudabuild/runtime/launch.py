@@ -153,8 +153,11 @@ def _launch_call(driver: Driver, bound: BoundKernel) -> Callable[..., tuple[Any,
     return driver.launch_cooperative if bound.image.attributes.get("cooperative") else driver.launch
 
 
-def _identity(image: KernelImage) -> tuple[Any, ...]:
-    return image.symbol, image.index_width, image.target, image.origin
+def _is_same_code(one: KernelImage, other: KernelImage) -> bool:
+    """Whether two images are one, wherever they were found: what one device compiled, the next finds in the cache."""
+    return (one.symbol, one.index_width, one.target) == (other.symbol, other.index_width, other.target) and (
+        one.data == other.data
+    )
 
 
 class GpuDevice:
@@ -364,7 +367,7 @@ class GpuLauncher:
     def _find_loaded(self, image: KernelImage) -> BoundKernel | None:
         """The same image if another device or width has loaded it: a library serves every context."""
         for bound in self._bound.values():
-            if bound.image is image or _identity(bound.image) == _identity(image):
+            if bound.image is image or _is_same_code(bound.image, image):
                 return bound
         return None
 

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""E. Devices and drivers that are not those that an image was made for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+from cases_kit import Array, Machine, load, ship
+
+from cudabuild.errors import NoImageError
+
+KERNEL = "N = 4\ndef k(x):\n    x[0] = N\n"
+
+
+def target_of(code: bytes) -> str:
+    return code.split(b" ")[4].decode().rstrip(",")
+
+
+def shipped(folder: Path, name: str, targets: str, **attributes: int) -> FunctionType:
+    """A kernel and its archives beside it."""
+    module = load(folder, KERNEL, name)
+    ship(folder / f"_cudabuild_{name}", [module.k], targets, **attributes)
+    function: FunctionType = module.k
+    return function
+
+
+def test_ptx_of_a_newer_version_than_the_drivers_is_left_aside(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    k = shipped(tmp_path, "case_ptx", "compute_75", minimum_driver=13000)
+    machine = Machine(root, version=12020)
+    machine.launch(k)
+    assert [target_of(code) for code in machine.fake.given] == ["sm_90"]
+    assert len(machine.compiled) == 1
+    newer = Machine(root.with_name("empty"), version=13000)
+    newer.launch(k)
+    assert [target_of(code) for code in newer.fake.given] == ["compute_75"]
+    monkeypatch.setenv("CUDABUILD_IMAGES", "shipped")
+    with pytest.raises(NoImageError) as told:
+        Machine(root, version=12020).launch(k)
+    assert "compute_75 needs a driver for CUDA 13.0 or newer; this one is for CUDA 12.2" in str(told.value)
+
+
+def test_a_cubin_for_a_newer_driver_gives_way_to_ptx_of_an_older_one(root: Path, tmp_path: Path) -> None:
+    k = shipped(tmp_path, "case_cubin", "sm_90", minimum_driver=13000)
+    ship(tmp_path / "_cudabuild_case_cubin", [k], "compute_75", minimum_driver=11000)
+    machine = Machine(root, version=12080)
+    machine.launch(k)
+    assert [target_of(code) for code in machine.fake.given] == ["compute_75"]
+    assert machine.compiled == []
+
+
+def test_a_device_newer_than_all_cubins_is_served_or_told(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    k = shipped(tmp_path, "case_new", "sm_80 sm_90")
+    compiled = Machine(root, ((12, 0),))
+    compiled.launch(k)
+    assert [target_of(code) for code in compiled.fake.given] == ["sm_120"]
+    monkeypatch.setenv("CUDABUILD_JIT", "never")
+    with pytest.raises(NoImageError) as told:
+        Machine(root.with_name("empty"), ((12, 0),)).launch(k)
+    text = str(told.value)
+    assert "ships sm_80, sm_90" in text
+    assert "compute capability 12.0, driver for CUDA 13.0" in text
+    assert 'rebuild case_new with "120" in archs of [tool.cudabuild]' in text
+    assert "unset CUDABUILD_JIT" in text
+    ship(tmp_path / "_cudabuild_case_new", [k], "compute_90")
+    machine = Machine(root.with_name("empty"), ((12, 0),))
+    machine.launch(k)
+    assert [target_of(code) for code in machine.fake.given] == ["compute_90"]
+
+
+def test_devices_that_take_turns_keep_their_own_code(root: Path, tmp_path: Path) -> None:
+    k = shipped(tmp_path, "case_turns", "sm_80 sm_90 compute_75")
+    machine = Machine(root, ((9, 0), (8, 0), (12, 0)))
+    kernel = machine.kernel(k)
+    for turn in range(9):
+        machine.fake.use_device(turn % 3)
+        kernel[1, 32](Array())
+    assert [launch.device for launch in machine.fake.launches] == [0, 1, 2] * 3
+    assert {target_of(code) for code in machine.fake.given} == {"sm_90", "sm_80", "compute_75"}
