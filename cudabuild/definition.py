@@ -180,11 +180,11 @@ class KernelDefinition:
                 parameters.
         """
         if self._signatures is None:
-            from cudabuild.annotations import signature_from_annotations
-
             if self.spec is not None:
                 found = parse_signatures(self.spec, self.variables, returns=self.is_device)
             else:
+                from cudabuild.annotations import signature_from_annotations
+
                 annotated = signature_from_annotations(self.function)
                 found = [] if annotated is None else [annotated]
             for signature in found:

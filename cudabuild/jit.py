@@ -9,7 +9,6 @@ from cudabuild import config
 from cudabuild.cache.store import Cache
 from cudabuild.cuda import config as switches
 from cudabuild.errors import SourceError, ToolError
-from cudabuild.fingerprint import compute_fingerprint, image_key, log_in_process
 from cudabuild.image.image import DeviceInfo, KernelImage
 from cudabuild.importer.binding import find_recorded_options
 from cudabuild.target import TARGETS, find_target, rank_targets
@@ -108,6 +107,8 @@ class CompiledProvider:
             return None
 
     def _find(self, request: ImageRequest) -> KernelImage:
+        from cudabuild.fingerprint import compute_fingerprint, image_key, log_in_process  # a hit needs none
+
         target = choose_target(request.device)
         tools, by_driver = _find_tools(target)
         options = find_recorded_options(request)

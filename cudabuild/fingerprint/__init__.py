@@ -7,11 +7,14 @@ The launch path imports this package: the parts that parse source are imported w
 from __future__ import annotations
 
 from cudabuild.fingerprint.checks import Check, check_live, effective_options, read_source_digest
-from cudabuild.fingerprint.key import Fingerprint, image_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cudabuild.definition import KernelDefinition, Options
+    from cudabuild.fingerprint.key import Fingerprint as Fingerprint
+    from cudabuild.fingerprint.key import image_key as image_key
     from cudabuild.types import Signature
 
 __all__ = [
@@ -24,6 +27,14 @@ __all__ = [
     "log_in_process",
     "read_source_digest",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Fingerprint", "image_key"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cudabuild.fingerprint import key  # binding an image needs neither
+
+    return getattr(key, name)
 
 
 def compute_fingerprint(

@@ -13,7 +13,6 @@ from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import is_contiguous, read_argument
 from cudabuild.runtime.arrays import HostArrays, flatten
 from cudabuild.runtime.configuration import Configuration
-from cudabuild.runtime.fault_record import FaultRecord
 from cudabuild.runtime.marshal import BlockFormat, block_values, make_launcher_factory, needs_wide
 from cudabuild.runtime.module import Module
 from cudabuild.types.layout import parameter_fields
@@ -280,6 +279,8 @@ class GpuLauncher:
             slot = format.take_slot()
             fields, record = format.fields, None
             if "exceptions" in bound.image.attributes:
+                from cudabuild.runtime.fault_record import FaultRecord
+
                 fields, record = fields[:-1], FaultRecord(self._driver)
             values = block_values(self.signature, fields, arguments, pointers)
             format.pack_into(slot[0], 0, *values, *(() if record is None else (record.pointer,)))
