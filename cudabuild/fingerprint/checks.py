@@ -8,10 +8,11 @@ trust in a file's time or size; these only save hashing an unchanged file again 
 
 from __future__ import annotations
 
+import errno
+
 from cudabuild.definition import Options
 from cudabuild.digest import digest
 from cudabuild.fingerprint.values import MISSING, describe_value, function_identity, module_name, place_of, resolve_name
-from cudabuild.linking import describe_links, same_but_missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "DEFAULTS",
     "LINE",
     "LINKED",
+    "UNREADABLE",
     "Check",
     "check_live",
     "default_values",
@@ -105,6 +107,8 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
         file = owner.__code__.co_filename
         if not source and not (by_name and not file.startswith("<")):
             return f"{owner.__qualname__} has no source file to compare ({file})"
+        if source == UNREADABLE:
+            return f"the source of {module_name(owner)} cannot be read now ({file})"
         if source and source != check.source:
             return f"the source of {module_name(owner)} differs from what was built ({file})"
         for name, text in check.values:
@@ -114,14 +118,23 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
                     return f"{owner.__qualname__} was defined on line {text} when built and is on line {line} now"
                 continue
             if name == LINKED:
+                from cudabuild.linking import describe_links
+
                 live = describe_links(owner)
             else:
                 found = default_values(owner) if name == DEFAULTS else _find(owner, name)
                 live = describe_value(found, meet)
-            if live != text and not (by_name and same_but_missing(text, live)):
+            if live != text and not (by_name and _is_missing_only(text, live)):
                 label = f"{check.label}/{name}" if check.label else name
                 return f"{label} was {text} when built and is {live} now"
     return ""
+
+
+def _is_missing_only(text: str, live: str) -> bool:
+    """Whether a value differs from what was built by foreign code alone that cannot be read here."""
+    from cudabuild.linking import same_but_missing  # few kernels have any
+
+    return same_but_missing(text, live)
 
 
 def _find(owner: FunctionType, name: str) -> Any:
@@ -142,28 +155,46 @@ _known_files: dict[str, tuple[tuple[int, ...], bytes]] = {}
 _RACY_NS = 2_000_000_000
 
 
+#: In place of the digest of a file that is there and cannot be read now (too many open files, a file server that is
+#: away). It equals no digest: a kernel whose source may have been edited must not count as one without source.
+UNREADABLE = b"unreadable"
+
+#: What it is called when there is no such file. Archives of modules (zip) raise errors without a number.
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, 0, None})
+
+
 def read_source_digest(function: FunctionType) -> bytes:
-    """The digest of the file that a function was defined in; b"" where it cannot be read."""
+    """The digest of the file that a function was defined in; b"" where there is none.
+
+    :data:`UNREADABLE` where it cannot be read now.
+    """
     import os
     import time
 
     file = function.__code__.co_filename
     try:
         stat = os.stat(file)
-    except (OSError, ValueError):
-        return _digest_from_loader(function, file)
-    look = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev)
-    known = _known_files.get(file)
-    if known is not None and known[0] == look:
-        return known[1]
-    try:
+        look = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev)
+        known = _known_files.get(file)
+        if known is not None and known[0] == look:
+            return known[1]
         with open(file, "rb") as stream:
             found = digest(stream.read())
-    except OSError:
-        return b""
+    except ValueError:  # no name of a file
+        return _digest_from_loader(function, file)
+    except OSError as error:
+        if error.errno not in _ABSENT and not _is_sourceless(function, file):
+            return UNREADABLE
+        return _digest_from_loader(function, file)
     if time.time_ns() - max(look[:2]) > _RACY_NS:
         _known_files[file] = (look, found)
     return found
+
+
+def _is_sourceless(function: FunctionType, file: str) -> bool:
+    """Whether a function came from a ``.pyc`` file alone; that names a source file of the machine where it was made."""
+    path = getattr(function.__globals__.get("__loader__"), "path", file)
+    return path != file
 
 
 def _digest_from_loader(function: FunctionType, file: str) -> bytes:
@@ -174,7 +205,9 @@ def _digest_from_loader(function: FunctionType, file: str) -> bytes:
         return b""
     try:
         return digest(get_data(file))
-    except (OSError, TypeError, ValueError):
+    except OSError as error:
+        return b"" if error.errno in _ABSENT or _is_sourceless(function, file) else UNREADABLE
+    except (TypeError, ValueError):
         return b""
 
 

@@ -12,7 +12,7 @@ from types import FunctionType
 from cudabuild.definition import OPTIONS, KernelDefinition, Options
 from cudabuild.errors import SourceError
 from cudabuild.fingerprint.canonical import canonical_form
-from cudabuild.fingerprint.checks import DEFAULTS, LINE, LINKED, Check, default_values, read_source_digest
+from cudabuild.fingerprint.checks import DEFAULTS, LINE, LINKED, UNREADABLE, Check, default_values, read_source_digest
 from cudabuild.fingerprint.key import Fingerprint
 from cudabuild.fingerprint.values import (
     describe_value,
@@ -92,6 +92,8 @@ class _Walk:
         prefix = f"{label}/" if label else ""
         self.parts.append((f"{prefix}(code)", form.digest.hex()))
         source = read_source_digest(function)
+        if source == UNREADABLE:  # nothing that a later kernel could be compared to
+            source = b""
         self.sources.setdefault(function.__code__.co_filename, source)
         if self.with_lines:
             self.parts.append((f"{prefix}(source file)", source.hex()))

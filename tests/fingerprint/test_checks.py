@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import importlib
+import importlib.machinery
 import importlib.util
 import itertools
 import os
@@ -19,6 +21,7 @@ import pytest
 
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.fingerprint import check_live, compute_fingerprint, effective_options, read_source_digest
+from cudabuild.fingerprint.checks import UNREADABLE
 
 TEXT = """
 def h(a): return a + M
@@ -189,6 +192,32 @@ def test_without_source_names_and_values_decide(tmp_path: Path) -> None:
     assert check_live(again.k, checks, by_name=True) == ""
     again.N = 9
     assert check_live(again.k, checks, by_name=True) == "N was 2 when built and is 9 now"
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ESTALE, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("call", ["os.stat", "builtins.open"])
+def test_source_that_cannot_be_read_now_is_not_missing(
+    tmp_path: Path, error: int, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edited file that cannot be looked at for a moment does not bind what was built before, by its name."""
+    module = load(tmp_path)
+    checks = checks_of(module)
+    path = module.__file__ or ""
+    place, name = call.split(".")
+    real = getattr(__import__(place), name)
+
+    def fail(file: Any, *args: Any, **kwargs: Any) -> Any:
+        if file == path:
+            raise OSError(error, os.strerror(error))
+        return real(file, *args, **kwargs)
+
+    monkeypatch.setattr(call, fail)
+    assert read_source_digest(module.k) == UNREADABLE
+    reason = check_live(module.k, checks, by_name=True)
+    assert reason == f"the source of {module.__name__} cannot be read now ({path})"
+    monkeypatch.setattr(module, "__loader__", importlib.machinery.SourcelessFileLoader(module.__name__, f"{path}c"))
+    Path(path).unlink()
+    assert read_source_digest(module.k) == b"", "a .pyc file names the source of the machine where it was made"
 
 
 def test_source_in_a_zip_file(tmp_path: Path) -> None:
