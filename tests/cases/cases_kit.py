@@ -75,6 +75,7 @@ class WatchedDriver(FakeDriver):
         self.cooperative = 0
         self.carveouts: list[int] = []
         self._targets: dict[int, Target] = {}
+        self._pid = os.getpid()
 
     def cuLibraryLoadData(self, data: Any, *options: Any) -> tuple[Any, ...]:
         code = bytes(data)
@@ -89,7 +90,14 @@ class WatchedDriver(FakeDriver):
         self._targets[library] = parse_target(words[4].decode().rstrip(","))
         return status, library
 
+    def cuCtxGetCurrent(self) -> tuple[Any, ...]:
+        if os.getpid() != self._pid:  # as every call of the driver's in a forked child
+            return CUresult.CUDA_ERROR_NOT_INITIALIZED, None
+        return super().cuCtxGetCurrent()
+
     def cuLaunchKernel(self, kernel: int, *args: Any) -> tuple[Any, ...]:
+        if os.getpid() != self._pid:
+            return (CUresult.CUDA_ERROR_NOT_INITIALIZED,)
         context = getattr(self._thread, "context", 0)
         if context:
             device = DeviceInfo(self.ccs[context - 100], self.driver_version)
@@ -186,6 +194,7 @@ def make_image_of(definition: KernelDefinition, signature: Any, target: str, wid
         fingerprint=fingerprint.digest, kind="ptx" if target.startswith("compute") else "cubin", target=target,
         options={name: value for name, value in definition.options.values.items() if value != DEFAULT_OPTIONS[name]},
         index_width=width, symbol=symbol, data=make_code(symbol, target, width),
+        attributes={"exceptions": ()} if definition.options["debug"] else {},
     ).stamp(fingerprint)  # fmt: skip
 
 

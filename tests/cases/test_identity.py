@@ -6,13 +6,17 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import pytest
 from cases_kit import TOOLS, Array, Machine, age, load, ship
 from image_making import make_image
+from package_kit import CHECKOUT
 
 from cudabuild.cache.index import Entry, format_index, parse_index
 from cudabuild.cache.store import Cache
@@ -174,7 +178,7 @@ def test_every_option_of_a_decorator_makes_its_own_image(root: Path, tmp_path: P
     Machine(root).launch(module.k)
     for times in (1, 0):
         machine = Machine(root)
-        machine.launch(module.k, **({} if name == "debug" else {name: OTHER[name]}) or {"lineinfo": True})
+        machine.launch(module.k, **{name: OTHER[name]})
         assert len(machine.compiled) == times
     plain = Machine(root)
     plain.launch(module.k)
@@ -248,6 +252,33 @@ def test_a_version_installed_over_another_with_older_times_is_seen(root: Path, t
         machine = Machine(root)
         machine.launch(load(tmp_path, name="case_sdist").k)
         assert len(machine.compiled) == 1
+
+
+TOOLCHAIN = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from cudabuild.compiler import toolchain
+from cudabuild.target import parse_target
+print([toolchain(parse_target(name)) for name in ("sm_80", "sm_90a", "compute_75")])
+"""
+
+
+def test_tools_that_are_reached_through_a_link_are_the_same_tools(tmp_path: Path) -> None:
+    site = str(Path(llvmlite.__file__).parent.parent)
+    link = tmp_path / "linked"
+    link.symlink_to(site, target_is_directory=True)
+    found = []
+    for folder in (site, str(link)):
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", TOOLCHAIN, str(CHECKOUT), folder],
+            capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout)
+    assert found[0] == found[1]
+    assert "llvmlite" in found[0]
+    assert "nvjitlink" in found[0]
+    assert site not in found[0]
 
 
 def test_the_same_bytes_with_new_times_in_other_places_are_found(root: Path, tmp_path: Path) -> None:
