@@ -52,7 +52,7 @@ class Index:
 
     __slots__ = ("_data", "_entries", "count", "segments")
 
-    def __init__(self, data: bytes, segments: tuple[int, ...], count: int, entries: int) -> None:
+    def __init__(self, data: bytes | memoryview, segments: tuple[int, ...], count: int, entries: int) -> None:
         self._data = data
         self.segments = segments
         self.count = count
@@ -114,7 +114,7 @@ class Index:
 
     def _key_at(self, number: int, field: int) -> bytes:
         at = self._entries + number * _ENTRY.size + field
-        return self._data[at : at + 32]
+        return bytes(self._data[at : at + 32])
 
     def _entry(self, number: int) -> Entry:
         at = self._entries + number * _ENTRY.size
@@ -124,7 +124,7 @@ class Index:
         return Entry(key, name, fingerprint, sequence, self.segments[segment], record)
 
 
-def parse_index(data: bytes) -> Index:
+def parse_index(data: bytes | memoryview) -> Index:
     """The index that ``data`` holds.
 
     Raises:

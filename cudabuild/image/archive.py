@@ -62,14 +62,14 @@ RECORD = struct.Struct("<32s32s32s32sQQQIIQQIIIHBx")
 #: Images start at multiples of this.
 ALIGNMENT = 64
 
+_U8 = struct.Struct("<B")
+_U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
 
-#: The most memory that reading takes beside the map and the file's size, in bytes, less some room for what is not
-#: counted: records that one lookup finds, and one description at a time.
-_ROOM = (1 << 20) - (1 << 16)
-
-#: What a record object takes beside its packed details, in bytes.
-_RECORD_COST = 320
+#: What one description may take in memory, in bytes, beside half the size of its file. The records that a lookup finds
+#: take less than the other half: so reading takes at most that size and a MiB, the map not counted.
+_ROOM = 1 << 19
 
 #: By number.
 KINDS = ("cubin", "ptx", "object")
@@ -96,7 +96,7 @@ def record_digest(
 
 def room_for(packed: bytes | memoryview, size: int) -> int:
     """What unpacking a description may take beyond its own length, in a file of ``size`` bytes."""
-    return size + _ROOM - 2 * len(packed)
+    return size // 2 + _ROOM - len(packed)
 
 
 class Archive:
@@ -134,7 +134,7 @@ class Archive:
         self.name = name or (source if isinstance(source, str) else "<bytes>")
         self._bytes = memoryview(_map(source, opener) if isinstance(source, str) else source)
         self._verified: set[tuple[int, int, bytes]] = set()
-        self._memo: tuple[bytes, Any] = (b"", None)
+        self._memo: tuple[int, Any] = (-1, None)
         size = len(self._bytes)
         if size < HEADER.size:
             raise self._damaged("it was cut off")
@@ -194,8 +194,7 @@ class Archive:
         """
         if not 0 <= number < self.count:
             raise self._damaged("a record number beyond its table")
-        at = self._records + number * RECORD.size
-        return Record(self, bytes(self._bytes[at : at + RECORD.size]), 0)
+        return Record(self, self._records + number * RECORD.size)
 
     def _collect(self, key: bytes, number_of: Callable[[int], int], field: int) -> list[Record]:
         """The records whose 32 bytes at ``field`` equal ``key``, in a table sorted by that."""
@@ -206,16 +205,12 @@ class Archive:
                 low = middle + 1
             else:
                 high = middle
-        found: list[Record] = []
-        held = 0
+        found = []
         while low < self.count:
             number = number_of(low)
             if self._key_at(number, field) != key:
                 break
-            at = self._records + number * RECORD.size
-            record = Record(self, bytes(self._bytes[at : at + RECORD.size]), held)
-            found.append(record)
-            held += _RECORD_COST + record.details_size
+            found.append(self.record(number))
             low += 1
         return found
 
@@ -235,26 +230,22 @@ class Archive:
             raise self._damaged("a description beyond its end")
         return self._bytes[offset : offset + length]
 
-    def read_description(self, packed: bytes | memoryview, held: int = 0) -> Any:
+    def read_description(self, packed: memoryview) -> Any:
         """What a description says.
 
-        Args:
-            packed: its bytes.
-            held: the memory that the caller has taken for this archive already.
-
         Raises:
-            ImageFormatError: it is damaged, or larger than a file of this size should describe.
+            ImageFormatError: it is damaged, or says more than a file of this size should.
         """
         try:
-            return unpack(packed, room_for(packed, len(self._bytes) - held))
+            return unpack(packed, room_for(packed, len(self._bytes)))
         except ImageFormatError as error:
             raise self._damaged(str(error)) from None
 
-    def recall(self, packed: bytes, held: int = 0) -> Details:
-        """What some details say: unpacked anew unless they were the last."""
+    def recall(self, place: int, packed: memoryview) -> Details:
+        """What the details of the record at a place say: unpacked anew unless they were the last."""
         known, last = self._memo
-        fields: Details = last if known is packed else self.read_description(packed, held)
-        self._memo = (packed, fields)
+        fields: Details = last if known == place else self.read_description(packed)
+        self._memo = (place, fields)
         return fields
 
     def data(self, offset: int, length: int, check: bytes) -> memoryview:
@@ -291,46 +282,74 @@ def _map(path: str, opener: Callable[[str, int], int] | None) -> mmap.mmap | byt
 class Record:
     """One image of an archive, as far as its fixed fields and its description tell.
 
-    Its digest was compared, and its description found to be of the right kinds, when it was made. The description stays
-    packed: there may be thousands of records of one name.
+    Its digest was compared, and its description found to be of the kinds that are written, when it was made. It holds
+    nothing but its place: there may be thousands of records of one name.
     """
 
-    __slots__ = (
-        "_archive", "_checks", "_data", "_details", "_extra", "fingerprint", "index_width", "kind", "launch_abi",
-        "minimum_driver", "size",
-    )  # fmt: skip
+    __slots__ = ("_archive", "_at")
 
-    def __init__(self, archive: Archive, raw: bytes, held: int) -> None:
+    def __init__(self, archive: Archive, at: int) -> None:
+        self._archive = archive
+        self._at = at
+        raw = bytes(archive.piece(at, RECORD.size))
         (
-            fingerprint, name, check, own, at, size, details_at, details_size, checks_size, checks_at,
-            extra_at, extra_size, abi, driver, width, kind,
+            _, name, _, own, _, _, details_at, details_size, checks_size, checks_at, extra_at, extra_size, abi, _,
+            width, kind,
         ) = RECORD.unpack(raw)  # fmt: skip
         details = archive.piece(details_at, details_size)
         checks = archive.piece(checks_at, checks_size)
         extra = archive.piece(extra_at, extra_size)
         if record_digest(raw, details, checks, extra) != own:
             raise ImageFormatError(f"{archive.name}: the record of an image is damaged")
-        self._details = bytes(details)
-        fields = archive.recall(self._details, held)
+        fields = self._fields
         known = width in (32, 64) and kind < len(KINDS) and not raw[-1]
         if not known or not is_description(fields, KINDS[kind], abi):
             raise ImageFormatError(f"{archive.name}: the record of an image has unknown fields")
         if name != name_key(*fields[:3]):
             raise ImageFormatError(f"{archive.name}: the record of an image belongs to another name")
-        self._archive = archive
-        self._data = (at, size, check)
-        self._checks = (checks_at, checks_size)
-        self._extra = (extra_at, extra_size)
-        self.size: int = size
-        self.fingerprint: bytes = fingerprint
-        self.launch_abi: int = abi
-        self.minimum_driver: int = driver
-        self.index_width: int = width
-        self.kind: str = KINDS[kind]
+
+    def _number(self, form: struct.Struct, offset: int) -> int:
+        number: int = form.unpack_from(self._archive.piece(self._at + offset, form.size))[0]
+        return number
+
+    def _piece(self, offset: int, length: int) -> memoryview:
+        """What the record points to: by the places of an offset and a length in it."""
+        return self._archive.piece(self._number(_U64, offset), self._number(_U32, length))
+
+    @property
+    def fingerprint(self) -> bytes:
+        return bytes(self._archive.piece(self._at, 32))
+
+    @property
+    def data_digest(self) -> bytes:
+        """Of the image's bytes."""
+        return bytes(self._archive.piece(self._at + 64, 32))
+
+    @property
+    def size(self) -> int:
+        """Of the image, in bytes."""
+        return self._number(_U64, 136)
+
+    @property
+    def launch_abi(self) -> int:
+        return self._number(_U32, 180)
+
+    @property
+    def minimum_driver(self) -> int:
+        """As ``cuDriverGetVersion`` counts."""
+        return self._number(_U32, 184)
+
+    @property
+    def index_width(self) -> int:
+        return self._number(_U16, 188)
+
+    @property
+    def kind(self) -> str:
+        return KINDS[self._number(_U8, 190)]
 
     @property
     def _fields(self) -> Details:
-        return self._archive.recall(self._details)
+        return self._archive.recall(self._at, self._piece(144, 152))
 
     @property
     def module(self) -> str:
@@ -363,11 +382,6 @@ class Record:
         return self._fields[6]
 
     @property
-    def details_size(self) -> int:
-        """In bytes, as packed."""
-        return len(self._details)
-
-    @property
     def target(self) -> str:
         return self._archive.target
 
@@ -387,7 +401,7 @@ class Record:
         Raises:
             ImageFormatError: they are damaged.
         """
-        checks = self._archive.read_description(self._archive.piece(*self._checks))
+        checks = self._archive.read_description(self._piece(160, 156))
         if not isinstance(checks, tuple) or not all(map(_is_check, checks)):
             raise ImageFormatError(f"{self._archive.name}: the checks of an image have unknown fields")
         return tuple(Check(*check) for check in checks)
@@ -398,7 +412,7 @@ class Record:
         Raises:
             ImageFormatError: they are damaged.
         """
-        extra = self._archive.read_description(self._archive.piece(*self._extra))
+        extra = self._archive.read_description(self._piece(168, 176))
         if not _is_extra(extra):
             raise ImageFormatError(f"{self._archive.name}: the toolchain of an image has unknown fields")
         toolchain, parts = extra
@@ -409,7 +423,7 @@ class Record:
 
         Args:
             origin: ``shipped`` or ``cached``.
-            with_checks: whether to read the checks too: for writing the image elsewhere, not for launching it.
+            with_checks: whether to read the checks too, and what a launch never reads: for writing the image elsewhere.
 
         Raises:
             ImageFormatError: its bytes are damaged.
@@ -425,7 +439,7 @@ class Record:
             target=self._archive.target,
             index_width=self.index_width,
             symbol=self.symbol,
-            data=self._archive.data(*self._data),
+            data=self._archive.data(self._number(_U64, 128), self.size, bytes(self._archive.piece(self._at + 64, 32))),
             launch_abi=self.launch_abi,
             attributes=attributes,
             origin=origin,
@@ -433,6 +447,8 @@ class Record:
             checks=self.read_checks() if with_checks else (),
         )
         image.set_extra(self.read_extra)
+        if with_checks:
+            image.read_extra()
         return image
 
     def __repr__(self) -> str:

@@ -98,6 +98,10 @@ def unpack(data: bytes | memoryview, allowance: int = ALLOWANCE) -> Any:
 _CONSTANTS = {0x6E: None, 0x74: True, 0x66: False}
 
 
+def _is_ascii(text: memoryview) -> bool:
+    return all(bytes(text[at : at + 4096]).isascii() for at in range(0, len(text), 4096))
+
+
 class _Reader:
     """Reads values one after the other, and counts the memory that they take before it takes it."""
 
@@ -144,11 +148,9 @@ class _Reader:
         piece = self.data[start : self.at]
         if not text:
             return bytes(piece)
-        try:
-            return str(piece, "ascii")
-        except UnicodeDecodeError:  # one wide character makes all of them wide; and the error holds a copy
-            self._take(4 * length)
-            return str(piece, "utf-8")
+        if not _is_ascii(piece):
+            self._take(4 * length)  # one wide character makes all of them wide; or the error holds a copy
+        return str(piece, "utf-8")
 
     def _read_tuple(self, depth: int, count: int) -> tuple[Any, ...]:
         self._take(_PLACE * count)

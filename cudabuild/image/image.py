@@ -122,7 +122,12 @@ class KernelImage:
         """Reads ``toolchain`` and ``parts`` by ``read`` when they are first asked for: a launch needs neither."""
         self._extra = read
 
-    def _read_extra(self) -> Extra:
+    def read_extra(self) -> Extra:
+        """``toolchain`` and ``parts``, read from where the image came from if they were not yet.
+
+        Raises:
+            ImageFormatError: they are damaged.
+        """
         if not isinstance(self._extra, tuple):
             self._extra = self._extra()
         return self._extra
@@ -130,12 +135,12 @@ class KernelImage:
     @property
     def toolchain(self) -> dict[str, str]:
         """Label -> version of everything that made it; shown, never compared for shipped images."""
-        return self._read_extra()[0]
+        return self.read_extra()[0]
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """The labelled parts of its fingerprint, for explaining a miss."""
-        return self._read_extra()[1]
+        return self.read_extra()[1]
 
     @property
     def source(self) -> str:
@@ -163,9 +168,12 @@ class ImageRequest:
     ``index_width`` 32 may be answered by a 64-bit image (it serves any launch), never the other way round.
     ``notes`` collects, provider by provider, why each had nothing: it becomes the log line or the final error.
     ``left`` says why the build of the kernel's package made no image of it, where that is known and was looked up.
+    ``refused`` holds what the driver did not take, by the digests of the bytes, with what it said: it is not offered again.
     """
 
-    __slots__ = ("_fingerprint", "definition", "device", "index_width", "left", "notes", "options", "signature")
+    __slots__ = (
+        "_fingerprint", "definition", "device", "index_width", "left", "notes", "options", "refused", "signature",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -182,6 +190,7 @@ class ImageRequest:
         self.options: Options = definition.options
         self.notes: list[str] = []
         self.left: LeftToJit | None = None
+        self.refused: dict[bytes, str] = {}
         self._fingerprint: Callable[[], bytes] | bytes = fingerprint
 
     @property
