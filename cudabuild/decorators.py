@@ -350,8 +350,8 @@ class _LateProvider:
 
 
 def _make_cpu() -> Device:
+    from cudabuild.cache.store import get_cache
     from cudabuild.cpu.device import CpuDevice
-    from cudabuild.jit import get_cache
 
     return CpuDevice(get_cache(), _find_options)
 
@@ -372,10 +372,16 @@ def _make_python() -> Device:
 
 def _make_cached() -> ImageProvider:
     from cudabuild.cache.provider import CacheProvider
+    from cudabuild.cache.store import get_cache
     from cudabuild.importer.binding import find_recorded_options
-    from cudabuild.jit import get_cache, toolchain_of
 
-    return CacheProvider(get_cache(), toolchain_of, find_recorded_options)
+    return CacheProvider(get_cache(), _toolchain_of, find_recorded_options)
+
+
+def _toolchain_of(target: str) -> Mapping[str, str] | None:
+    from cudabuild.jit import toolchain_of  # rarely asked: the cache remembers the answer
+
+    return toolchain_of(target)
 
 
 def _make_compiled() -> ImageProvider:

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from cudabuild import config
-from cudabuild.cache.store import Cache
-from cudabuild.cuda import config as switches
+from cudabuild.cache.store import get_cache
 from cudabuild.errors import SourceError, ToolError
 from cudabuild.image.image import DeviceInfo, KernelImage
 from cudabuild.importer.binding import find_recorded_options
@@ -22,16 +19,10 @@ if TYPE_CHECKING:
     from cudabuild.image.image import ImageRequest
     from cudabuild.target import Target
 
-__all__ = ["CompiledProvider", "choose_target", "get_cache", "toolchain_of"]
+__all__ = ["CompiledProvider", "choose_target", "toolchain_of"]
 
 #: The label of the driver's linker in a toolchain.
 _DRIVER_LINKER = "driver linker"
-
-
-@cache
-def get_cache() -> Cache:
-    """This process's cache."""
-    return Cache.open()
 
 
 def choose_target(device: DeviceInfo) -> Target:
@@ -107,6 +98,7 @@ class CompiledProvider:
             return None
 
     def _find(self, request: ImageRequest) -> KernelImage:
+        from cudabuild.cuda import config as switches
         from cudabuild.fingerprint import compute_fingerprint, image_key, log_in_process  # a hit needs none
 
         target = choose_target(request.device)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from _thread import LockType, allocate_lock
+from functools import cache
 
 from cudabuild import config
 from cudabuild.cache.evict import choose_victims, note_use
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from cudabuild.image.archive import Record
     from cudabuild.image.image import KernelImage
 
-__all__ = ["BUILD_WAIT", "Cache"]
+__all__ = ["BUILD_WAIT", "Cache", "get_cache"]
 
 #: The longest wait for another process that compiles the same image, in seconds.
 BUILD_WAIT = 120.0
@@ -262,6 +263,12 @@ class Cache:
 _LOCKS = "locks"
 _NOTES = "notes"
 _MOST_NOTES = 32
+
+
+@cache
+def get_cache() -> Cache:
+    """The cache of this process: the one that the settings named when it was first asked for."""
+    return Cache.open()
 
 
 def _is_trusted(path: str, *, writable: bool = False) -> bool:

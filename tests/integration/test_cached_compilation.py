@@ -27,7 +27,8 @@ without_compiler = "without" in sys.argv
 if without_compiler:
     sys.modules["llvmlite"] = None
 from cudabuild.cache.provider import CacheProvider
-from cudabuild.jit import CompiledProvider, get_cache, toolchain_of
+from cudabuild.cache.store import get_cache
+from cudabuild.jit import CompiledProvider, toolchain_of
 
 definition, signature = KernelDefinition(cached_kernels.k), (float32[::1],)
 for provider in (CacheProvider(get_cache(), toolchain_of), CompiledProvider()):

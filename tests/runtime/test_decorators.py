@@ -15,6 +15,7 @@ from fake_driver import FakeDriver
 from runtime_kit import DeviceArray
 
 from cudabuild import cuda, decorators, device_function, float32, float64, jit, kernel
+from cudabuild.cache.store import get_cache
 from cudabuild.decorators import Services
 from cudabuild.errors import CompilationError, NoImageError, SettingError, ToolError
 from cudabuild.image.image import DeviceInfo
@@ -160,11 +161,11 @@ def gpu(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     fake = FakeDriver()
     fake.takes_any_code = True
     use_driver(fake)
-    jit.get_cache.cache_clear()
+    get_cache.cache_clear()
     monkeypatch.setattr(decorators, "SERVICES", Services())
     yield fake
     use_driver()
-    jit.get_cache.cache_clear()
+    get_cache.cache_clear()
 
 
 def fresh(original: Dispatcher) -> Dispatcher:
@@ -173,7 +174,7 @@ def fresh(original: Dispatcher) -> Dispatcher:
 
 
 def next_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    jit.get_cache.cache_clear()
+    get_cache.cache_clear()
     monkeypatch.setattr(decorators, "SERVICES", Services())
 
 
@@ -268,7 +269,7 @@ class TestCompiling:
 
 
 def cached_images() -> list[Any]:
-    return [record.load_image("cached") for shelf in jit.get_cache().shelves("sm_90") for record in shelf.records()]
+    return [record.load_image("cached") for shelf in get_cache().shelves("sm_90") for record in shelf.records()]
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_the_driver_links_where_nvjitlink_is_missing(
 ) -> None:
     from cudabuild import jit
     from cudabuild.backend import cubin
+    from cudabuild.cache.store import get_cache
     from cudabuild.errors import ToolError
     from cudabuild.image.image import ImageRequest
 
@@ -118,11 +119,11 @@ def test_the_driver_links_where_nvjitlink_is_missing(
     definition = add.definition
     signature = (float32[::1], float32[::1], float32)
     request = ImageRequest(definition, signature, device.info, 32, bytes)
-    jit.get_cache.cache_clear()
+    get_cache.cache_clear()
     try:
         image = jit.CompiledProvider().find(request)
     finally:
-        jit.get_cache.cache_clear()
+        get_cache.cache_clear()
     assert image is not None, request.notes
     assert image.kind == "cubin"
     assert "driver linker" in image.toolchain
