@@ -45,6 +45,10 @@ LINKED = "(linked)"
 LINE = "(line)"
 
 
+#: What the file names of modules begin with that stand in the interpreter itself; obfuscators take it too.
+_FROZEN = "<frozen "
+
+
 class Check:
     """One function of an image.
 
@@ -105,7 +109,7 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
         owner = functions[number]
         source = read_source_digest(owner)
         file = owner.__code__.co_filename
-        if not source and not (by_name and not file.startswith("<")):
+        if not source and not (by_name and (not file.startswith("<") or file.startswith(_FROZEN))):
             return f"{owner.__qualname__} has no source file to compare ({file})"
         if source == UNREADABLE:
             return f"the source of {module_name(owner)} cannot be read now ({file})"

@@ -6,12 +6,14 @@ from __future__ import annotations
 import code
 import linecache
 import os
+import py_compile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from cases_kit import Machine
+from package_kit import KERNEL, build_archives, run, write_files
 
 from cudabuild.errors import SourceError
 
@@ -27,6 +29,24 @@ def test_a_kernel_typed_at_a_prompt_says_what_to_do(root: Path) -> None:
     assert "define it in a file or an IPython cell, or give the text that exec ran: kernel(…, source=text)" in str(
         told.value
     )
+
+
+@pytest.mark.parametrize("name", ["gone/{0}.py", "<frozen pkg.{0}>"])
+def test_bytecode_alone_binds_what_was_shipped(tmp_path: Path, name: str) -> None:
+    """As an application has it that was compiled, frozen into an interpreter or obfuscated."""
+    helper = "def twice(a):\n    return a * FACTOR\n\nFACTOR = 2\n"
+    kernel = KERNEL.replace("x[i] * SCALE", "twice(x[i]) * SCALE").replace(
+        "SCALE = 3", "from pkg.helper import twice\nSCALE = 3"
+    )
+    root = write_files(tmp_path, {"pkg/__init__.py": "", "pkg/sub.py": kernel, "pkg/helper.py": helper})
+    build_archives(root, "pkg/_cudabuild", "pkg.sub")
+    for path in (root / "pkg").glob("*.py"):
+        compiled = str(path.with_suffix(".pyc"))
+        py_compile.compile(str(path), cfile=compiled, dfile=name.format(path.stem), doraise=True)
+        path.unlink()
+    assert run("import pkg.sub; print(source(pkg.sub.scale))", root) == "shipped cubin sm_90"
+    changed = "import pkg.helper, pkg.sub; pkg.helper.FACTOR = 5; print(*source(pkg.sub.scale), sep='\\n')"
+    assert "shipped: sm_90 twice/FACTOR was 2 when built and is 5 now" in run(changed, root).split("\n")
 
 
 class Notebook:
