@@ -19,6 +19,7 @@ NAMES = (
     "edited_copy",
     "import_cost",
     "language_table",
+    "mutated_archives",
     "no_llvmlite",
     "planted_faults",
     "random_programs",

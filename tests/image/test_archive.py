@@ -7,19 +7,22 @@ import random
 import struct
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from image_making import make_image
+from image_making import make_image, repair_archive
 
 from cudabuild.digest import digest, digest_parts
 from cudabuild.errors import ImageFormatError
 from cudabuild.fingerprint import Check
 from cudabuild.image.archive import HEADER, RECORD, Archive, name_key, write_archive
+from cudabuild.image.codec import pack
 from cudabuild.image.image import LAUNCH_ABI, KernelImage
+from cudabuild.image.write import archive_pieces
 
 FIELDS = [
     "module", "qualname", "signature", "fingerprint", "options", "kind", "target", "index_width", "symbol",
@@ -255,6 +258,149 @@ def test_lying_numbers_with_a_right_header_digest(whole: bytes) -> None:
         struct.pack_into("<I" if field == 16 else "<Q", head, field, value)
         with pytest.raises(ImageFormatError):
             look_at_everything(bytes(head) + digest(bytes(head)) + whole[128:])
+
+
+def forge(written: KernelImage, *changes: tuple[int, str, int], details: Any = None) -> bytes:
+    """An archive of one image whose record says something else, under right digests.
+
+    Args:
+        written: the image.
+        changes: offset in the record, ``struct`` format, and value of what is changed.
+        details: what its details say instead.
+    """
+    (header, *pieces) = archive_pieces([written], "sm_90")
+    data = bytearray(header + b"".join(bytes(piece) for piece in pieces))
+    for at, form, value in changes:
+        struct.pack_into(form, data, 128 + at, value)
+    if details is not None:
+        packed = pack(details)
+        struct.pack_into("<QI", data, 128 + 144, len(data), len(packed))
+        data += packed
+        struct.pack_into("<Q", data, 24, len(data))
+    return repair_archive(data)
+
+
+def fields_of(image: KernelImage, **changes: Any) -> tuple[Any, ...]:
+    names = ("module", "qualname", "signature", "options", "symbol", "attributes", "key")
+    return tuple(changes.get(name, getattr(image, name)) for name in names)
+
+
+SITE = ("builtins:ValueError", "no", "", 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "details"),
+    [
+        ([(188, "<H", 16)], {}),
+        ([(190, "<B", 3)], {}),
+        ([(191, "<B", 1)], {}),
+        ([], {"module": 5}),
+        ([], {"qualname": None}),
+        ([], {"signature": b"float32"}),
+        ([], {"symbol": ("k",)}),
+        ([], {"options": ()}),
+        ([], {"options": {"opt": {}}}),
+        ([], {"attributes": None}),
+        ([], {"attributes": {"registers": b"16"}}),
+        ([], {"attributes": {"shared_bytes": "many"}}),
+        ([], {"attributes": {"decorated": "opt"}}),
+        ([], {"attributes": {"decorated": (1,)}}),
+        ([], {"attributes": {"exceptions": ()}}),
+        ([], {"options": {"debug": True}}),
+        ([], {"options": {"debug": True}, "attributes": {"exceptions": None}}),
+        ([], {"options": {"debug": True}, "attributes": {"exceptions": (SITE[:3],)}}),
+        ([], {"options": {"debug": True}, "attributes": {"exceptions": ((*SITE[:3], "3"),)}}),
+        ([], {"key": b"short"}),
+        ([], {"key": "k" * 32}),
+    ],
+)
+def test_a_record_of_other_kinds_of_values_is_refused(changes: Any, details: dict[str, Any]) -> None:
+    """Whoever asks a record for its attributes gets what a writer may put there, whoever wrote the file."""
+    image = make_image()
+    data = forge(image, *changes, details=fields_of(image, **details) if details else None)
+    with pytest.raises(ImageFormatError, match=r"unknown fields"):
+        Archive(data, "a.cuar").record(0)
+    known = {"symbol", "key"} | {name for name in ("options", "attributes") if isinstance(details.get(name), dict)}
+    if details and set(details) <= known:
+        with pytest.raises(ValueError, match=r"of a kind that no image has"):
+            list(archive_pieces([make_image(**{"attributes": {}, **details})], "sm_90"))
+
+
+def test_the_kinds_of_values_that_are_written() -> None:
+    image = make_image()
+    fields = fields_of(image, options={"debug": True}, attributes={"exceptions": (SITE, SITE), "decorated": ("debug",)})
+    (record,) = Archive(forge(image, details=fields)).records()
+    assert record.attributes["exceptions"] == (SITE, SITE)
+    foreign = forge(image, (180, "<I", 99), details=fields_of(image, attributes={"exceptions": 5}))
+    (record,) = Archive(foreign).records()
+    assert (record.launch_abi, record.attributes) == (99, {"exceptions": 5}), "another launch ABI may have others"
+    for details in (fields[:6], (*fields, 1), list(fields) * 2, 5):
+        with pytest.raises(ImageFormatError, match="unknown fields"):
+            Archive(forge(image, details=details)).record(0)
+
+
+def test_checks_and_extra_of_other_kinds_are_refused() -> None:
+    image = make_image()
+    for at, length_at, read in ((160, 156, "read_checks"), (168, 176, "read_extra")):
+        for lie in (5, (), ((),), (("", b"", (("N",),)),), ({"llvm": 22}, ()), ({}, (("N", 4),))):
+            data = bytearray(forge(image))
+            packed = pack(lie)
+            struct.pack_into("<Q", data, 128 + at, len(data))
+            struct.pack_into("<I", data, 128 + length_at, len(packed))
+            data += packed
+            struct.pack_into("<Q", data, 24, len(data))
+            record = Archive(repair_archive(data), "a.cuar").record(0)
+            if lie == () and read == "read_checks":
+                assert record.read_checks() == ()
+                continue
+            with pytest.raises(ImageFormatError, match=r"a\.cuar: the .* of an image ha(s|ve) unknown fields"):
+                getattr(record, read)()
+
+
+def test_one_digest_does_not_vouch_for_another(tmp_path: Path) -> None:
+    """Two records that point to one place: the bytes are compared with the digest of each."""
+    write_archive(tmp_path / "a.cuar", [make_image("a", data=b"same"), make_image("b", data=b"same")], "sm_90")
+    data = bytearray(read_bytes(tmp_path / "a.cuar"))
+    forged = bytearray(repair_archive(bytearray(data)))
+    assert bytes(forged) == bytes(data)
+    forged[128 + 192 + 64] ^= 1
+    at = 128 + 192
+    pieces = [struct.unpack_from("<Q", forged, at + o)[0] for o in (144, 160, 168)]
+    sizes = [struct.unpack_from("<I", forged, at + o)[0] for o in (152, 156, 176)]
+    told = [bytes(forged[place : place + size]) for place, size in zip(pieces, sizes, strict=True)]
+    raw = bytes(forged[at : at + 192])
+    forged[at + 96 : at + 128] = digest_parts(raw[:96], raw[128:], *told)
+    archive = Archive(bytes(forged), "a.cuar")
+    sound, lying = archive.records()
+    assert bytes(sound.load_image("shipped").data) == b"same"
+    with pytest.raises(ImageFormatError, match="the bytes of an image are damaged"):
+        lying.load_image("shipped")
+
+
+def test_an_archive_in_the_place_of_another(whole: bytes) -> None:
+    assert Archive(whole, "sm_90.cuar", target="sm_90").count == 10
+    with pytest.raises(ImageFormatError, match=r"sm_80\.cuar: is for sm_90, not for sm_80"):
+        Archive(whole, "sm_80.cuar", target="sm_80")
+
+
+@pytest.mark.parametrize("at", [20, 50, 88, 95])
+def test_what_is_reserved_is_zero(whole: bytes, at: int) -> None:
+    head = bytearray(whole[:96])
+    head[at] = 0 if at == 50 else 1
+    with pytest.raises(ImageFormatError, match="its header has unknown fields"):
+        Archive(bytes(head) + digest(bytes(head)) + whole[128:])
+
+
+def test_thousands_of_records_of_one_name_take_less_than_the_file(tmp_path: Path) -> None:
+    written = [make_image(key=digest(b"%d" % n), symbol=f"s{n}") for n in range(3000)]
+    write_archive(tmp_path / "a.cuar", written, "sm_90")
+    data = read_bytes(tmp_path / "a.cuar")
+    tracemalloc.start()
+    found = Archive(data).find_named("package.module", "k", "float32, float32[::1]")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == 3000
+    assert peak < len(data) // 2
 
 
 def test_halves_of_two_generations(whole: bytes, tmp_path: Path) -> None:

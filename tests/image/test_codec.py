@@ -90,3 +90,63 @@ def test_lying_lengths_are_refused_without_taking_memory(data: bytes) -> None:
 def test_what_cannot_be_kept(value: Any) -> None:
     with pytest.raises(Exception, match=r"cannot be kept|nested too deeply|format requires|out of range"):
         pack(value)
+
+
+@given(st.binary(max_size=60) | values.map(pack), st.data())
+def test_a_value_has_one_spelling(data: bytes, draw: st.DataObject) -> None:
+    changed = bytearray(data)
+    if changed and draw.draw(st.booleans()):
+        changed[draw.draw(st.integers(0, len(changed) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
+    try:
+        value = unpack(bytes(changed))
+    except ImageFormatError:
+        return
+    assert pack(value) == bytes(changed)
+
+
+@pytest.mark.parametrize("data", [b"{\2\0\0\0s\1\0\0\0bns\1\0\0\0an", b"{\2\0\0\0s\1\0\0\0ans\1\0\0\0an"])
+def test_keys_out_of_order_are_refused(data: bytes) -> None:
+    with pytest.raises(ImageFormatError, match="keys out of order"):
+        unpack(data)
+
+
+def test_what_is_nested_as_deeply_as_can_be_is_read_back() -> None:
+    value: Any = ()
+    for _ in range(7):
+        value = (value,)
+    assert unpack(pack(value)) == value
+    with pytest.raises(TypeError, match="nested too deeply"):
+        pack((value,))
+    with pytest.raises(ImageFormatError):
+        unpack(b"(\1\0\0\0" + pack(value))
+
+
+def bombs(size: int) -> dict[str, bytes]:
+    """Descriptions of ``size`` bytes that stand for as much memory as they can."""
+    head = (size // 16).to_bytes(4, "little")
+    return {
+        "constants": b"(" + (size - 5).to_bytes(4, "little") + b"n" * (size - 5),
+        "dicts": b"(" + (size // 5 - 1).to_bytes(4, "little") + b"{\0\0\0\0" * (size // 5 - 1),
+        "wide": b"s" + (size - 5).to_bytes(4, "little") + b"a" * (size - 9) + "\U0001f600".encode(),
+        "broken": b"s" + (size - 5).to_bytes(4, "little") + b"a" * (size - 6) + b"\xff",
+        "keys": b"{" + head + b"".join(b"s\6\0\0\0%06xs\0\0\0\0" % number for number in range(size // 16)),
+    }
+
+
+@pytest.mark.parametrize("size", [1000, 100_000, 3_000_000])
+@pytest.mark.parametrize("kind", list(bombs(100)))
+def test_what_stands_for_much_memory_does_not_take_it(size: int, kind: str) -> None:
+    data = bombs(size)[kind]
+    tracemalloc.start()
+    try:
+        unpack(data)
+    except ImageFormatError:
+        told = False
+    else:
+        told = True
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= len(data) + (1 << 19) + (1 << 14)
+    assert told or size > 1000 or kind == "broken"
+    if told:
+        assert pack(unpack(data)) == data
