@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from cudabuild.frontend.context import Context
 from cudabuild.frontend.objects import is_dotted_name
-from cudabuild.frontend.operands import NoneOperand, Operand, Static, TupleOperand
+from cudabuild.frontend.operands import NoneOperand, Operand, Static, TupleOperand, leaves_of
 from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Instr, Value
 from cudabuild.types import Boolean, BrainFloat, Float, Integer, WeakFloat, WeakInteger
@@ -46,7 +46,8 @@ class Record(NamedTuple):
 
         Arrays made in a kernel are told apart by their place; and of ``x * x`` nothing can be said for ``x * y``.
         """
-        values = [id(operand) for operand in self.operands if isinstance(operand, Value)]
+        operands = [operand for operand in self.operands if operand is not None]
+        values = [id(value) for operand in operands for value in leaves_of(operand)]
         return len(set(values)) == len(values) and not any("key" in instr.attrs for instr in self.written)
 
     def made_alike(self) -> Operand | None:

@@ -151,7 +151,7 @@ class Session:
         site = context.next_call_site()
         if context.inferring:
             self._sites[site] = self._find(callee, arguments, self._table_of(context, callee, options))
-        specialisation = self._sites[site]
+        specialisation = self._sites.get(site) or _recorded(site)
         context.called[-1] = specialisation
         if context.inferring and context.site is not None:
             context.site[0].called.setdefault(specialisation, context.location)
@@ -270,6 +270,13 @@ class Session:
             specialisation.lowered = function
             inference.lower(function)
         return specialisation.lowered
+
+
+def _recorded(site: tuple[Any, int]) -> Specialisation:
+    """What a call has called whose operation was typed by one that is alike (``replay.py``)."""
+    (inference, instr), number = site
+    called: Specialisation = inference.records[instr].called[number - 1]
+    return called
 
 
 def _is_own(callee: Callee) -> bool:

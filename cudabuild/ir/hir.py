@@ -38,7 +38,7 @@ __all__ = ["HirBlock", "HirFunction", "HirInstr", "InnerFunction", "LoopKey", "f
 LoopKey = tuple[tuple[int, ...], int, int]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class HirInstr:
     """One operation; also the value it makes.
 
@@ -52,6 +52,9 @@ class HirInstr:
     location: Location
     block: HirBlock | None = None
     nodes: tuple[ast.AST, ...] = ()
+
+    def __repr__(self) -> str:  # not the operands, and theirs: these may be as many as there are paths to here
+        return f"<HirInstr {self.op} at {self.location}>"
 
 
 @dataclass(eq=False)
@@ -74,13 +77,16 @@ class InnerFunction:
         return f"{self.name}({', '.join(self.captured)})"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class HirBlock:
     """A basic block of the untyped form."""
 
     name: str
     instructions: list[HirInstr] = field(default_factory=list)
     predecessors: list[HirBlock] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<HirBlock {self.name}>"
 
     @property
     def end(self) -> HirInstr | None:

@@ -406,3 +406,26 @@ def test_launches_with_any_number_of_arguments():
         np.testing.assert_array_equal(out, expected)
     with pytest.raises(LaunchError, match="wrong number of arguments"):
         launched[1, 1]()
+
+
+def weigh(a, b, pair):
+    return 1000 * a + 100 * b + 10 * pair[0] + pair[1]
+
+
+def calls_that_are_alike(x, out):
+    """Of the same types; only some name one value twice, at the top or in a tuple."""
+    u, v = x[0], x[1]
+    out[0] = weigh(u, v, (u, 5))
+    out[1] = weigh(u, v, (v, 5))
+    out[2] = weigh(v, v, (u, 5))
+    out[3] = weigh(u, v, (x[2], 5))
+    for i in range(3):
+        u = weigh(u % 7, x[i], (weigh(u % 3, x[i], (u % 5, x[i])), x[0]))
+    out[4] = u
+
+
+def test_calls_that_are_alike_but_for_values_named_twice(run):
+    x, out, expected = np.arange(2, 5), np.zeros(5, np.int64), np.zeros(5, np.int64)
+    run(calls_that_are_alike, "int64[::1], int64[::1]", 1, 1, x, out)
+    calls_that_are_alike(x, expected)
+    np.testing.assert_array_equal(out, expected)

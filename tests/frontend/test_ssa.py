@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cudabuild.definition import KernelDefinition
+from cudabuild.errors import Location
 from cudabuild.frontend import build_ir
+from cudabuild.ir.hir import HirInstr
 from cudabuild.ir.ir import Function
 from cudabuild.types import int32
 
@@ -44,3 +46,11 @@ def k(x):
     x[1] = v
 """
     assert [block.instructions[-1].op for block in lower(text, tmp_path).blocks] == ["return"]
+
+
+def test_a_value_of_many_paths_has_a_short_text() -> None:
+    value: HirInstr | None = None
+    for line in range(1, 200):
+        value = HirInstr("binary", [value, value], {"operator": "+"}, Location("file.py", line, 0, line, 1))
+    assert "binary" in repr(value)
+    assert len(repr(value)) < 100
