@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from cudabuild.image.image import KernelImage
 
-__all__ = ["Shelf"]
+__all__ = ["INDEX_NAME", "Shelf", "segment_of"]
 
-_INDEX = "index.cuix"
+INDEX_NAME = "index.cuix"
 _LOCK = ".lock"
 
 #: The longest wait for another process's publishing, in seconds; it takes milliseconds.
@@ -77,6 +77,11 @@ class Shelf:
     def records(self) -> list[Record]:
         """Every record."""
         return self._find(lambda index: index.entries())
+
+    def published(self, key: bytes) -> float:
+        """When the image of a key was published, in seconds since 1970; 0 where it is not here."""
+        entry = self._read_index().find_key(key)
+        return entry.sequence / 1e9 if entry is not None else 0.0
 
     def _find(self, look_up: Callable[[Index], Iterable[Entry]]) -> list[Record]:
         records, complete = self._read_all(look_up)
@@ -150,7 +155,7 @@ class Shelf:
             must: an index that cannot be read is an OSError. To a reader it is an empty one; a writer would put one in
                 its place that lacks all that it lists.
         """
-        path = os.path.join(self.folder, _INDEX)
+        path = os.path.join(self.folder, INDEX_NAME)
         try:
             stat = os.stat(path)
             look = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
@@ -180,7 +185,7 @@ class Shelf:
     def _report_damaged_index(self, error: Exception) -> None:
         """Counts the index as empty; the next publishing makes a new one."""
         self._forget()
-        path = os.path.join(self.folder, _INDEX)
+        path = os.path.join(self.folder, INDEX_NAME)
         config.warn(f"the cache index {path} is damaged and will be rebuilt ({error})", f"damaged {path}")
 
     def _is_trusted(self) -> bool:
@@ -223,8 +228,17 @@ class Shelf:
         self._discard(written)
         return False
 
-    def remove(self, segments: Iterable[int]) -> None:
-        """Takes segments out of the index, then removes their files.
+    def remove(self, segments: Iterable[int], *, damaged: Iterable[int] = (), orphan_age: float = _ORPHAN_AGE) -> bool:
+        """Takes segments out of the index, then removes their files; saves what is whole of damaged ones, and sweeps.
+
+        Args:
+            segments: the segments.
+            damaged: segments that are known to be damaged; what is whole of them is written anew.
+            orphan_age: how old files must be, in seconds, that no index names and that are removed too. A writer that
+                is alive has its new segment for as long as it waits for the lock.
+
+        Returns:
+            False where the lock could not be had: nothing was done.
 
         Raises:
             OSError: the folder cannot be written.
@@ -232,16 +246,19 @@ class Shelf:
         from cudabuild.cache.locks import hold_lock
 
         victims = set(segments)
+        self._damaged.update(damaged)
         with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
             if not held:
-                return
+                return False
             written: list[int] = []
             try:
                 entries = self._current_entries(written)
-                self._replace_index([entry for entry in entries if entry.segment not in victims], *written)
+                kept = [entry for entry in entries if entry.segment not in victims]
+                self._replace_index(kept, *written, orphan_age=orphan_age)
             except BaseException:
                 self._discard(written)
                 raise
+        return True
 
     def segment_files(self) -> list[tuple[int, os.stat_result]]:
         """The segments on disk with what ``stat`` says of them; another process may remove any of them at any time."""
@@ -251,7 +268,7 @@ class Shelf:
         except OSError:
             return []
         for name in names:
-            segment = _segment_of(name)
+            segment = segment_of(name)
             if segment is not None:
                 try:
                     found.append((segment, os.stat(os.path.join(self.folder, name))))
@@ -273,7 +290,7 @@ class Shelf:
             known = index.entries()
         except ImageFormatError as error:
             self._report_damaged_index(error)
-        here = {segment for segment in map(_segment_of, os.listdir(self.folder)) if segment is not None}
+        here = {segment for segment in map(segment_of, os.listdir(self.folder)) if segment is not None}
         if self._look is None:
             return [entry for segment in sorted(here - {*written}) for entry in self._entries_of(segment)]
         damaged = self._damaged & set(index.segments)
@@ -348,10 +365,10 @@ class Shelf:
                 return [entry for entry in entries if entry.segment not in group] + moved
         return entries
 
-    def _replace_index(self, entries: list[Entry], *written: int) -> None:
+    def _replace_index(self, entries: list[Entry], *written: int, orphan_age: float = _ORPHAN_AGE) -> None:
         """Puts a new index in place, then removes the segments that it no longer needs; ``written`` are new ones."""
         data = format_index(entries)
-        path = os.path.join(self.folder, _INDEX)
+        path = os.path.join(self.folder, INDEX_NAME)
         temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
         before = {*self._index.segments, *written}
         try:
@@ -364,7 +381,7 @@ class Shelf:
         needed = set(parse_index(data).segments)
         for segment in before - needed:
             self._unlink(segment)
-        self._sweep(needed)
+        self._sweep(needed, orphan_age)
 
     def _discard(self, written: list[int]) -> None:
         """Removes segments that were written in vain, unless the index has them after all."""
@@ -376,15 +393,15 @@ class Shelf:
             if segment not in needed:
                 self._unlink(segment)
 
-    def _sweep(self, needed: set[int]) -> None:
-        """Removes what killed writers left behind."""
-        oldest = time.time() - _ORPHAN_AGE
+    def _sweep(self, needed: set[int], age: float) -> None:
+        """Removes what killed writers left behind, ``age`` seconds ago or more."""
+        oldest = time.time() - age
         try:
             names = os.listdir(self.folder)
         except OSError:  # the next writer sweeps
             return
         for name in names:
-            segment = _segment_of(name)
+            segment = segment_of(name)
             if name.endswith(".tmp") or (segment is not None and segment not in needed):
                 path = os.path.join(self.folder, name)
                 try:
@@ -408,7 +425,7 @@ class Shelf:
         _try_unlink(self._path(segment))
 
 
-def _segment_of(name: str) -> int | None:
+def segment_of(name: str) -> int | None:
     if name.startswith("seg-") and name.endswith(".cuar") and len(name) == 25:
         try:
             return int(name[4:20], 16)
