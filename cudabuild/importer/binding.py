@@ -73,7 +73,7 @@ class ArchiveFolder:
         """The archive for a target; None if there is none or it is damaged (then with one warning)."""
         if target.name not in self._archives:
             path = os.path.join(self.path, target.name + _ENDING)
-            archive = None
+            archive: Archive | None = None
             try:
                 source = path if self._loader is None else self._loader.get_data(path)
                 archive = Archive(source, path, target=target.name)
@@ -81,8 +81,9 @@ class ArchiveFolder:
                     found, archive = archive.target, None
                     raise ImageFormatError(f"{path}: is for {found}, not for {target}")
             except OSError as error:
-                if self._loader is None:
-                    config.warn(f"{path} cannot be opened ({error.strerror}); its images are not used")
+                if self._loader is None:  # it is looked for again: files that are too many, or far away, may be back
+                    _report_unreadable(self.path, error)
+                    return None
             except ImageFormatError as error:
                 config.warn(f"{error}; its images are not used")
             self._archives[target.name] = archive
@@ -93,24 +94,48 @@ class ArchiveFolder:
 _folders: dict[str, ArchiveFolder | None] = {}
 
 
-def find_archive_folders(function: FunctionType) -> list[ArchiveFolder]:
-    """The folders that may hold a function's images, the outermost package's first."""
+def find_archive_folders(function: FunctionType, notes: list[str] | None = None) -> list[ArchiveFolder]:
+    """The folders that may hold a function's images, the outermost package's first.
+
+    Args:
+        function: the kernel.
+        notes: what cannot be read is added to it, with the reason.
+    """
     scope = function.__globals__
     loader = getattr(scope.get("__spec__"), "loader", None) or scope.get("__loader__")
     found = []
+    unreadable: list[str] = []
     for path in _candidates(function):
         if path not in _folders:
-            _folders[path] = _look(path, loader)
+            try:
+                _folders[path] = _look(path, loader)
+            except OSError as error:
+                unreadable.append(_report_unreadable(path, error))
+                continue
         folder = _folders[path]
         if folder is not None and folder not in found:
             found.append(folder)
+    if notes is not None:
+        notes += unreadable
     return found
 
 
+def _report_unreadable(folder: str, error: OSError) -> str:
+    """Warns, once per process: where files cannot be read, there are mostly more than one. Returns the reason."""
+    reason = f"{folder} cannot be read ({error.strerror or error})"
+    config.warn(f"{reason}; its images are not used now", "unreadable archives")
+    return reason
+
+
 def _look(path: str, loader: Any) -> ArchiveFolder | None:
+    """The archives in a folder, None where it has none.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
     try:
         return ArchiveFolder(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         if not hasattr(loader, "get_data") or os.path.isdir(os.path.dirname(path)):
             return None
     try:
@@ -235,15 +260,15 @@ class ShippedProvider:
 
     def find(self, request: ImageRequest) -> KernelImage | None:
         """The image for ``request``, or None with the reason in ``request.notes``."""
-        folders = find_archive_folders(request.definition.function)
         notes: list[str] = []
+        folders = find_archive_folders(request.definition.function, notes)
         matcher = Matcher(request, by_name=True)
         for folder in folders:
             image = self._find_in(folder, matcher, request, notes)
             if image is not None:
                 return image
         package = matcher.module.partition(".")[0]
-        if not folders:
+        if not folders and not notes:
             notes.append(f"{package} ships no images")
         request.notes += [f"{self.name}: {note}" for note in dict.fromkeys(notes)]
         return None

@@ -310,3 +310,27 @@ class TestChoice:
         (root / "pkg" / "_cudabuild" / "index.json").write_bytes(b"\xff{")
         found = run("import pkg; print(*source(pkg.scale))", root)
         assert found == "shipped: pkg ships no images ptx: pkg ships no images"
+
+
+@pytest.mark.parametrize("call", ["os.listdir", "builtins.open"])
+def test_archives_that_cannot_be_read_for_a_moment(site: Path, call: str) -> None:
+    """No damage, and no package without archives: the launch says why, and the next one finds them."""
+    code = f"""
+        import builtins, errno, os, pkg
+        real = {call}
+        def fail(path, *args, **kwargs):
+            if "_cudabuild" in str(path):
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+            return real(path, *args, **kwargs)
+        warned = []
+        from cudabuild import config
+        config._write = warned.append
+        {call} = fail
+        told = source(pkg.scale)
+        {call} = real
+        assert len(warned) == 1 and warned[0].endswith("(Too many open files); its images are not used now"), warned
+        if {call!r} == "os.listdir":
+            assert told[0].startswith("shipped:") and told[0].endswith("cannot be read (Too many open files)"), told
+        print(source(pkg.scale))
+    """
+    assert run(code, site) == SHIPPED
