@@ -77,7 +77,7 @@ class Stamp:
         return {
             "configuration": configuration,
             "variables": variables,
-            "tools": identify_tools(0, (".",)).hex(),
+            "tools": identify_tools(0, whole=True).hex(),
             "machine": _name_machine(),
             "names of Python files": digest(tree.encode("utf-8", "surrogatepass")).hex(),
         }

@@ -2,7 +2,7 @@
 """What would make code here, remembered: asking the tools themselves loads LLVM and the linker (half a second).
 
 The answer is kept under an identity of everything that it depends on and that is cheap to look at: the folders of the
-import path (installing or removing a distribution changes its folder), this package's own files, the variables that
+import path (installing or removing a distribution changes its folder), this package's own compiler, the variables that
 lead to a CUDA toolkit, the driver. A wrong guess costs nothing worse than an image of the compiler before.
 """
 
@@ -18,7 +18,7 @@ from cudabuild.image.codec import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from cudabuild.cache.store import Cache
 
@@ -29,7 +29,9 @@ __all__ = ["ToolchainMemo", "identify_tools"]
 
 #: The packages that the compiler's tools are found in.
 _TOOLS = ("llvmlite", "nvidia", "cuda")
-_SOURCES = (".py", ".pyc")  # of an installation without sources only; no "__pycache__" counts
+_SOURCES = (".py", ".pyc")  # the latter of an installation without sources; no "__pycache__" counts
+#: The folders among `COMPILER_SOURCES`, with those inside them.
+_FOLDERS = ("backend", "frontend", "frontend/impl", "ir", "ir/passes", "lang", "types")
 _VARIABLES = ("CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX", "LD_LIBRARY_PATH")
 
 
@@ -80,21 +82,27 @@ def _is_answer(answer: object) -> bool:
     return answer is None or (isinstance(answer, dict) and all(isinstance(part, str) for part in answer.values()))
 
 
-def identify_tools(driver_version: int, sources: Sequence[str] = COMPILER_SOURCES) -> bytes:
-    """A digest that changes when a tool, this package or the driver does.
+def identify_tools(driver_version: int, whole: bool = False) -> bytes:
+    """A digest that changes when a tool, this package's compiler or the driver does.
 
     Args:
         driver_version: as ``cuDriverGetVersion`` counts.
-        sources: the files and folders of this package that count.
+        whole: whether all of this package counts, not its compiler alone.
     """
     pieces = [sys.version, sys.prefix, str(driver_version)]
     pieces += [f"{name}={config.environment(name)}" for name in _VARIABLES]
     pieces += [_look(entry) for entry in sys.path if _may_hold_tools(entry)]
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    files: list[tuple[str, int, int, int]] = []
-    for name in sources:
-        _look_at_sources(os.path.join(root, name), files)
-    pieces.append(repr(sorted(files)))
+    if whole or os.path.exists(os.path.join(os.path.dirname(root), "pyproject.toml")):
+        files: list[tuple[str, int, int, int]] = []
+        for name in (".",) if whole else COMPILER_SOURCES:
+            _look_at_sources(os.path.join(root, name), files)
+        pieces.append(repr(sorted(files)))
+    else:
+        # Looking at 150 files would be a quarter of a hit. Installers put files in place, which changes their folder; a
+        # file that somebody edits there is noticed when it is first imported, and Python keeps new bytecode for it.
+        pieces += [_look(os.path.join(root, name)) for name in COMPILER_SOURCES if name.endswith(".py")]
+        pieces += [_look(os.path.join(root, name, part)) for name in _FOLDERS for part in ("", "__pycache__")]
     return digest_parts(*(piece.encode("utf-8", "surrogateescape") for piece in pieces))
 
 
@@ -112,7 +120,7 @@ def _look(path: str) -> str:
 
 
 def _look_at_sources(path: str, files: list[tuple[str, int, int, int]]) -> None:
-    """Adds what ``stat`` says of a source file, or of those in a folder. A quarter of a hit's time."""
+    """Adds what ``stat`` says of a source file, or of those in a folder."""
     try:
         if path.endswith(_SOURCES):
             stat = os.stat(path)

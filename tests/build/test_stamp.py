@@ -59,7 +59,8 @@ class Tree:
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     for name in [name for name in os.environ if name.startswith("CUDABUILD_") or name == "CUDAARCHS"]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(cudabuild.build.stamp, "identify_tools", lambda *about: b"these")  # it has tests of its own
+    # It has tests of its own.
+    monkeypatch.setattr(cudabuild.build.stamp, "identify_tools", lambda driver, whole: b"these")
     return Tree(tmp_path, tmp_path / "cache")
 
 
@@ -157,7 +158,7 @@ def test_another_request_is_another_build(tree: Tree) -> None:
 
 def test_other_tools_are_seen(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tree.build().changed == ""
-    monkeypatch.setattr(cudabuild.build.stamp, "identify_tools", lambda *about: b"others")
+    monkeypatch.setattr(cudabuild.build.stamp, "identify_tools", lambda driver, whole: b"others")
     assert tree.look().changed == "tools changed"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -231,28 +233,54 @@ def test_what_identifies_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(set(seen)) == 5
 
 
-def test_sources_of_the_compiler_identify_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_identifies_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from cudabuild.cache import toolchain
-    from cudabuild.digest import COMPILER_SOURCES
 
     package = tmp_path / "cudabuild"
-    for name in ("cache/toolchain.py", "compiler.py", "backend/ptx.py", "frontend/impl/bits.py", "ir/pass.pyc", "a.py"):
+    parts = ("compiler.py", "backend/ptx.py", "frontend/impl/bits.py", "ir/passes/cse.pyc")
+    for name in (*parts, "cache/toolchain.py", "other.py"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_bytes(b"")
     monkeypatch.setattr(toolchain, "__file__", str(package / "cache" / "toolchain.py"))
-    identify = toolchain.identify_tools
-    before, whole = identify(0), identify(0, (".",))
-    (package / "a.py").write_bytes(b"changed")
-    assert identify(0) == before, "it has no say in the code"
-    assert identify(0, (".",)) != whole, "a build depends on everything"
-    for name in ("compiler.py", "backend/ptx.py", "frontend/impl/bits.py", "ir/pass.pyc"):
-        (package / name).write_bytes(b"changed")
-        assert identify(0) != before, name
-        before = identify(0)
-    (package / "types").mkdir()
-    (package / "types" / "new.py").write_bytes(b"")
-    assert identify(0) != before
-    assert "types" in COMPILER_SOURCES
+
+    def changes(path: Path, change: Callable[[Path], object], whole: bool = False) -> bool:
+        """Whether a change is noticed, of a file and a folder that were written long ago."""
+        for old in (path, path.parent):
+            if old.exists():
+                os.utime(old, (1, 1))
+        before = toolchain.identify_tools(0, whole)
+        change(path)
+        return toolchain.identify_tools(0, whole) != before
+
+    def edit(path: Path) -> None:
+        path.write_bytes(path.read_bytes() + b"edited")
+
+    def install(path: Path) -> None:
+        path.with_name("new").write_bytes(b"installed")
+        path.with_name("new").replace(path)
+
+    for is_checkout in (False, True):
+        if is_checkout:
+            (tmp_path / "pyproject.toml").touch()
+        assert not changes(package / "other.py", edit), "it has no say in the code"
+        assert changes(package / "other.py", edit, whole=True)
+        for name in parts:
+            assert changes(package / name, install), name
+            assert changes(package / name, edit) or not is_checkout, name
+    (tmp_path / "pyproject.toml").unlink()
+    assert changes(package / "ir" / "__pycache__", Path.mkdir), "Python has met a source that it had no bytecode of"
+
+
+def test_every_folder_of_the_compiler_is_looked_at() -> None:
+    import cudabuild
+    from cudabuild.cache.toolchain import _FOLDERS
+    from cudabuild.digest import COMPILER_SOURCES
+
+    root = Path(cudabuild.__file__).parent
+    tops = [root / name for name in COMPILER_SOURCES if (root / name).is_dir()]
+    found = {path.parent.relative_to(root).as_posix() for top in tops for path in top.rglob("*.py")}
+    assert set(_FOLDERS) == found
+    assert all((root / name).exists() for name in COMPILER_SOURCES)
 
 
 def test_notes_stay_few_and_need_no_place(cache: Cache) -> None:
