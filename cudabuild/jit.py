@@ -149,7 +149,8 @@ def _compile(
         index_width=image.index_width,
         symbol=image.symbol,
         data=driver.link_ptx(bytes(image.data), image.symbol, prepare_links(work.get("ir", Request()).links, target)),
-        attributes={"minimum_driver": driver.version() // 1000 * 1000},
+        # What a launch reads is the same; registers and the like are known to nvJitLink alone.
+        attributes={**image.attributes, "minimum_driver": driver.version() // 1000 * 1000},
         toolchain=driver_tools,
     )
     return linked.stamp(fingerprint)
