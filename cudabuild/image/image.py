@@ -168,7 +168,7 @@ class ImageRequest:
     ``index_width`` 32 may be answered by a 64-bit image (it serves any launch), never the other way round.
     ``notes`` collects, provider by provider, why each had nothing: it becomes the log line or the final error.
     ``left`` says why the build of the kernel's package made no image of it, where that is known and was looked up.
-    ``refused`` holds what the driver did not take, by the digests of the bytes, with what it said: it is not offered again.
+    ``refused`` holds what the driver did not take, by the digests of the bytes, with what it said: not offered again.
     """
 
     __slots__ = (

@@ -102,7 +102,8 @@ class Matcher:
     def _find_obstacle(self, record: Record) -> str:
         request = self._request
         if record.launch_abi not in KNOWN_LAUNCH_ABIS:
-            return f"has launch ABI {record.launch_abi}; this version serves {', '.join(map(str, KNOWN_LAUNCH_ABIS))}"
+            known = ", ".join(map(str, sorted(KNOWN_LAUNCH_ABIS)))
+            return f"has launch ABI {record.launch_abi}; this version serves {known}"
         if record.index_width < request.index_width:
             return f"has {record.index_width}-bit indices only; this launch needs {request.index_width}"
         if record.minimum_driver > request.device.driver_version:
@@ -110,6 +111,8 @@ class Matcher:
                 f"needs a driver for CUDA {format_driver(record.minimum_driver)} or newer; "
                 f"this one is for CUDA {format_driver(request.device.driver_version)}"
             )
+        if request.refused and record.data_digest in request.refused:
+            return f"was refused by the driver: {request.refused[record.data_digest]}"
         built, reason = effective_options(request.options, record.options, record.decorated)
         if reason or self._options is None:
             return reason

@@ -303,7 +303,7 @@ class Dispatcher:
         configuration.known.add(key)
 
         def failed(result: Any, values: tuple[Any, ...]) -> None:
-            lost = int(result) in results.LOST_BINDING
+            lost = int(result) in results.LOST_BINDING or int(result) in results.REFUSALS
             if not lost and not (configuration.shared and int(result) == results.INVALID_VALUE):
                 raise launcher.error(result, configuration, bound)
             self._launch(configuration, values)

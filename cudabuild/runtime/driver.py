@@ -18,14 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["LOST_BINDING", "Driver", "find_driver", "open_driver", "use_driver"]
+__all__ = ["LOAD_REFUSALS", "LOST_BINDING", "REFUSALS", "Driver", "find_driver", "open_driver", "use_driver"]
 
 INVALID_VALUE = 1
 NOT_INITIALIZED = 3
 NO_DEVICE = 100
+INVALID_IMAGE = 200
 INVALID_CONTEXT = 201
 NO_BINARY_FOR_GPU = 209
+INVALID_PTX = 218
+JIT_COMPILER_NOT_FOUND = 221
+UNSUPPORTED_PTX_VERSION = 222
+JIT_COMPILATION_DISABLED = 223
+INVALID_SOURCE = 300
 INVALID_HANDLE = 400
+NOT_FOUND = 500
 NOT_READY = 600
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
 OUT_OF_RESOURCES = 701
@@ -33,6 +40,17 @@ CONTEXT_IS_DESTROYED = 709
 
 #: Results of a launch that say: this thread has no context, or another device's. The binding is made anew, once.
 LOST_BINDING = frozenset({INVALID_CONTEXT, NO_BINARY_FOR_GPU, INVALID_HANDLE, CONTEXT_IS_DESTROYED})
+
+#: Results that say: the driver does not take this code here. The next image is tried.
+REFUSALS = frozenset(
+    {
+        INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION,
+        JIT_COMPILATION_DISABLED, INVALID_SOURCE,
+    }
+)  # fmt: skip
+
+#: Those of loading: the driver calls code that was cut off an invalid value, or finds no such kernel in it.
+LOAD_REFUSALS = REFUSALS | {INVALID_VALUE, NOT_FOUND}
 
 _EVENT_DISABLE_TIMING = 2
 _ATTRIBUTE_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -167,6 +185,10 @@ class Driver:
         """The kernel as :attr:`launch` takes it. Its handle serves every context."""
         kernel = self._call("cuLibraryGetKernel", library, symbol.encode())
         return self._api.CUfunction(int(kernel))  # a CUkernel works too, but converts slower at each launch
+
+    def load_kernel(self, kernel: Any) -> None:
+        """Loads a kernel into the current context now. Of PTX, the driver may wait with compiling it until then."""
+        self._call("cuKernelGetFunction", self._api.CUkernel(int(kernel)))
 
     def unload_library(self, library: Any) -> None:
         """Unloads; in the relaxed mode, so that another thread's stream capture survives it."""

@@ -7,8 +7,9 @@ from _thread import RLock
 from time import perf_counter
 
 from cudabuild import config
+from cudabuild.digest import digest
 from cudabuild.errors import DriverError, LaunchError, NoImageError
-from cudabuild.image.image import LAUNCH_ABI, ImageRequest
+from cudabuild.image.image import KNOWN_LAUNCH_ABIS, ImageRequest
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import is_contiguous, read_argument
 from cudabuild.runtime.arrays import HostArrays, flatten
@@ -48,7 +49,8 @@ def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_co
     """Asks the providers in order, as the settings allow.
 
     Raises:
-        NoImageError: none has an image; says what each has, what the device is, and the ways out.
+        NoImageError: none has an image that the driver did not refuse; says what each has, what the device is, and the
+            ways out.
     """
     allowed = _PROVIDERS[config.get("images")]
     never = config.get("jit") == "never"
@@ -62,13 +64,22 @@ def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_co
             if provider.name == "compiled" and config.get("log") != "off":
                 _look_up_left(providers, request)
             image = provider.find(request)
-            if image is not None and image.launch_abi == LAUNCH_ABI:
+            obstacle = _find_obstacle(image, request) if image is not None else ""
+            if image is not None and not obstacle:
                 return image
             if image is not None:
-                found = f"{image.source} has launch ABI {image.launch_abi}"
-                request.notes.append(f"{provider.name}: {found}, this version knows {LAUNCH_ABI}")
+                request.notes.append(f"{provider.name}: {image.source} {obstacle}")
     _look_up_left(providers, request)
     raise NoImageError(_no_image(request, may_compile))
+
+
+def _find_obstacle(image: KernelImage, request: ImageRequest) -> str:
+    """Why an image that a provider offers is not taken, or ""."""
+    if image.launch_abi not in KNOWN_LAUNCH_ABIS:
+        known = ", ".join(map(str, sorted(KNOWN_LAUNCH_ABIS)))
+        return f"has launch ABI {image.launch_abi}, this version knows {known}"
+    refusal = request.refused.get(digest(image.data)) if request.refused else None
+    return f"was refused by the driver: {refusal}" if refusal is not None else ""
 
 
 def _look_up_left(providers: Sequence[ImageProvider], request: ImageRequest) -> None:
@@ -96,9 +107,12 @@ def _no_image(request: ImageRequest, may_compile: bool) -> str:
         lines.append(f"  its build left it to JIT: {left}")
         if left.statement:
             lines.append(f"            {left.statement}")
+    compiled = any(note.startswith("compiled: compiled ") for note in request.notes)
+    too_old = bool(request.refused) or any("needs a driver" in note for note in request.notes)
     lines += [
         "  do:       one of",
-        f"            {_way_to_compile(may_compile)}, to compile on first use",
+        *([] if compiled else [f"            {_way_to_compile(may_compile)}, to compile on first use"]),
+        *(["            install a newer NVIDIA driver"] if too_old else []),
         *([f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]'] if may_be_built else ()),
         "            set CUDABUILD_DEVICE=cpu, to run on the CPU device",
     ]
@@ -141,6 +155,8 @@ class BoundKernel:
             try:
                 driver.allow_dynamic_shared(self.module.kernel, ordinal, size)
             except DriverError as error:
+                if error.code in results.REFUSALS:
+                    raise
                 raise LaunchError(
                     f"too much shared memory\n  found:    {size} bytes of dynamic shared memory, "
                     f"{static} bytes in the kernel itself\n  expected: what the device grants ({error})"
@@ -199,6 +215,7 @@ class GpuLauncher:
         self._device = device
         self._driver = device.driver
         self._bound: dict[tuple[int, int], BoundKernel] = {}
+        self._refused: dict[int, dict[bytes, str]] = {}  # by device, as in a request
         # Re-entrant: a finaliser that runs inside a bind may launch the same kernel.
         self._lock = RLock()
 
@@ -221,7 +238,7 @@ class GpuLauncher:
             host = HostArrays(self.signature, arguments)
         wide = not configuration.fits32 or needs_wide(self.signature, arguments)
         bound = self._get_bound(ordinal, 64 if wide else 32)
-        bound.allow_shared(driver, ordinal, configuration.shared)
+        bound = self._allow_shared(ordinal, bound, configuration.shared)
         stream = driver.get_stream(configuration.stream)
         for _, argument in flatten(self.signature, arguments):
             if argument.stream is not None and argument.stream != (configuration.stream or 1):
@@ -269,12 +286,13 @@ class GpuLauncher:
         stream: Any,
         pointers: Callable[[Argument], int],
     ) -> tuple[BoundKernel, Exception | None]:
-        """Packs and launches; a kernel that the context does not know is loaded anew, once.
+        """Packs and launches; a kernel that the context does not know is loaded anew, once, and then another tried.
 
         Returns:
             The kernel, and what a debug image's first offender met.
         """
-        for attempt in (1, 2):
+        lost = False
+        while True:
             format = bound.format
             slot = format.take_slot()
             fields, record = format.fields, None
@@ -292,10 +310,25 @@ class GpuLauncher:
             fault = record.finish(stream, self.definition, bound.image, launched=success) if record else None
             if success:
                 break
-            if int(result) not in results.LOST_BINDING or attempt == 2:
+            if int(result) in results.LOST_BINDING and not lost:
+                lost = True
+                bound = self._rebind(ordinal, bound)
+            elif int(result) in results.REFUSALS:
+                bound = self._replace(ordinal, bound, self._driver.error("cuLaunchKernel", result))
+            else:
                 raise self.error(result, configuration, bound)
-            bound = self._rebind(ordinal, bound)
+            bound = self._allow_shared(ordinal, bound, configuration.shared)
         return bound, fault
+
+    def _allow_shared(self, ordinal: int, bound: BoundKernel, size: int) -> BoundKernel:
+        """The kernel with the permission that a launch needs; another one where the driver refuses it only now."""
+        while True:
+            try:
+                bound.allow_shared(self._driver, ordinal, size)
+            except DriverError as error:
+                bound = self._replace(ordinal, bound, error)
+            else:
+                return bound
 
     def error(self, result: Any, configuration: Configuration, bound: BoundKernel) -> Exception:
         """The error for a launch that failed."""
@@ -334,20 +367,43 @@ class GpuLauncher:
 
     def _rebind(self, ordinal: int, lost: BoundKernel) -> BoundKernel:
         with self._lock:
+            served = [width for (device, width), bound in self._bound.items() if bound is lost and device == ordinal]
             self._bound = {key: bound for key, bound in self._bound.items() if bound is not lost}
-            return self._bind(ordinal, lost.image.index_width)
+            return self._bind(ordinal, min(served, default=lost.image.index_width))
+
+    def _replace(self, ordinal: int, bound: BoundKernel, error: DriverError) -> BoundKernel:
+        """The kernel from the next image, after the driver has refused one that it had taken at first."""
+        self._refuse(ordinal, bound.image, error)
+        return self._rebind(ordinal, bound)
+
+    def _refuse(self, ordinal: int, image: KernelImage, error: DriverError) -> None:
+        said = f"{error.name} ({error.text})" if error.text else error.name
+        self._refused.setdefault(ordinal, {})[digest(image.data)] = said
+        name = f"{self.definition.qualname}({format_signature(self.signature)})"
+        what = f"{name}: {image.source}, {image.index_width}-bit indices"
+        told = f"{what}: the driver refuses it: {said}; looking for another image"
+        if config.get("log") == "off":  # one line for all kernels of a package that have the same fault
+            config.warn(told, f"{str(self.definition.module).partition('.')[0]} {image.source} {said}")
+        else:
+            config.log("info", told)
 
     def _bind(self, ordinal: int, width: int) -> BoundKernel:
         start = perf_counter()
         info = self._driver.device_info(ordinal)
         request = ImageRequest(self.definition, self.signature, info, width, self._fingerprint)
-        image = find_image(self._device.providers(), request, self.may_compile)
-        bound = self._find_loaded(image)
-        if bound is None:
-            fields = parameter_fields(self.signature, image.index_width, fault=bool(image.options.get("debug")))
-            bound = BoundKernel(image, Module(self._driver, image), BlockFormat(fields))
-        if self.definition.carveout is not None:
-            self._driver.prefer_shared_memory(bound.module.kernel, ordinal, self.definition.carveout)
+        while True:
+            request.refused = self._refused.get(ordinal, request.refused)
+            image = find_image(self._device.providers(), request, self.may_compile)
+            try:
+                bound = self._load(image, ordinal)
+            except DriverError as error:
+                loading = error.call.startswith("cuLibrary")
+                if error.code not in (results.LOAD_REFUSALS if loading else results.REFUSALS):
+                    raise
+                self._refuse(ordinal, image, error)
+                request.notes.clear()
+            else:
+                break
         self._bound[ordinal, width] = bound
         if image.index_width == 64:
             self._bound.setdefault((ordinal, 64), bound)
@@ -363,6 +419,15 @@ class GpuLauncher:
             f"{self.definition.qualname}({format_signature(self.signature)}): {image.source}, "
             f"{image.index_width}-bit indices, {elapsed:.2f} ms{why}",
         )
+        return bound
+
+    def _load(self, image: KernelImage, ordinal: int) -> BoundKernel:
+        bound = self._find_loaded(image)
+        if bound is None:
+            fields = parameter_fields(self.signature, image.index_width, fault=bool(image.options.get("debug")))
+            bound = BoundKernel(image, Module(self._driver, image), BlockFormat(fields))
+        if self.definition.carveout is not None:
+            self._driver.prefer_shared_memory(bound.module.kernel, ordinal, self.definition.carveout)
         return bound
 
     def _find_loaded(self, image: KernelImage) -> BoundKernel | None:

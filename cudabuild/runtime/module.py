@@ -43,6 +43,8 @@ class Module:
         self._library: Any = None
         self._library = driver.load_library(data)
         self.kernel = driver.get_kernel(self._library, image.symbol)
+        if image.kind == "ptx":  # whether the driver can compile it is to be known now, while other images can be had
+            driver.load_kernel(self.kernel)
 
     def __del__(self, dead: list[tuple[Driver, Any]] = _dead) -> None:
         if self._library is not None:

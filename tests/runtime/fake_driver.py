@@ -26,6 +26,11 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_INVALID_IMAGE = 200
     CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_NO_BINARY_FOR_GPU = 209
+    CUDA_ERROR_INVALID_PTX = 218
+    CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
+    CUDA_ERROR_JIT_COMPILATION_DISABLED = 223
+    CUDA_ERROR_INVALID_SOURCE = 300
     CUDA_ERROR_INVALID_HANDLE = 400
     CUDA_ERROR_NOT_FOUND = 500
     CUDA_ERROR_NOT_READY = 600
@@ -69,14 +74,21 @@ class Launch:
 
 
 class _Code:
-    def __init__(self, cc: tuple[int, int] | None, symbols: dict[str, tuple[str, Callable[..., None]]]) -> None:
+    def __init__(
+        self, cc: tuple[int, int] | None, symbols: dict[str, tuple[str, Callable[..., None]]], data: bytes
+    ) -> None:
         self.cc = cc
         self.symbols = symbols
+        self.data = data
 
 
 class _AnySymbols(dict[str, tuple[str, "Callable[..., None]"]]):
     def __missing__(self, symbol: str) -> tuple[str, Callable[..., None]]:
         return "", lambda: None
+
+
+def _accept(call: str, data: bytes) -> CUresult:
+    return OK
 
 
 _SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8, "P": 8, "e": 2, "f": 4, "d": 8}
@@ -93,6 +105,7 @@ class FakeDriver:
         fail_next: results that the next launches give instead of running.
         loaded: libraries that are loaded now.
         takes_any_code: code that was not registered loads too, and does nothing.
+        answer: what calls for some code say, by the call's name and the code's bytes, before they do anything.
         busy: streams and events that have not come to their end.
         memory: what is allocated: device memory, host memory, streams and events, by address or handle.
     """
@@ -113,6 +126,7 @@ class FakeDriver:
         self.fail_next: list[CUresult] = []
         self.loaded: dict[int, _Code] = {}
         self.takes_any_code = False
+        self.answer: Callable[[str, bytes], CUresult] = _accept
         self.memory: dict[int, Any] = {}
         self.busy: set[int] = set()
         self.max_shared: dict[int, int] = {}
@@ -125,7 +139,8 @@ class FakeDriver:
         self, data: bytes, symbol: str, formats: str, body: Callable[..., None], cc: tuple[int, int] | None = None
     ) -> None:
         """Makes ``data`` loadable: one kernel, the ``struct`` characters of its parameters, the devices it is for."""
-        code = self._codes.setdefault(bytes(data).rstrip(b"\0"), _Code(cc, {}))
+        data = bytes(data).rstrip(b"\0")
+        code = self._codes.setdefault(data, _Code(cc, {}, data))
         code.symbols[symbol] = (formats, body)
 
     def _handle(self) -> int:
@@ -179,14 +194,19 @@ class FakeDriver:
         self.calls.append("cuLibraryLoadData")
         code = self._codes.get(bytes(data).rstrip(b"\0"))
         if code is None and self.takes_any_code:
-            code = _Code(None, _AnySymbols())
+            code = _Code(None, _AnySymbols(), bytes(data))
         if code is None:
             return CUresult.CUDA_ERROR_INVALID_IMAGE, None
+        if self.answer("cuLibraryLoadData", code.data):
+            return self.answer("cuLibraryLoadData", code.data), None
         handle = self._handle()
         self.loaded[handle] = code
         return OK, handle
 
     def cuLibraryGetKernel(self, library: int, symbol: bytes) -> tuple[Any, ...]:
+        refusal = self.answer("cuLibraryGetKernel", self.loaded[library].data)
+        if refusal:
+            return refusal, None
         try:
             self.loaded[library].symbols[symbol.decode()]
         except KeyError:
@@ -194,6 +214,9 @@ class FakeDriver:
         handle = self._handle()
         self._kernels[handle] = (library, symbol.decode())
         return OK, handle
+
+    def cuKernelGetFunction(self, kernel: int) -> tuple[Any, ...]:
+        return self.answer("cuKernelGetFunction", self.loaded[self._kernels[kernel][0]].data), kernel
 
     def cuLibraryUnload(self, library: int) -> tuple[Any, ...]:
         self.calls.append("cuLibraryUnload")
@@ -204,8 +227,11 @@ class FakeDriver:
         return OK, 0
 
     def cuKernelSetAttribute(self, attribute: int, value: int, kernel: int, device: int) -> tuple[Any, ...]:
+        refusal = self.answer("cuKernelSetAttribute", self.loaded[self._kernels[kernel][0]].data)
         if value > 227 * 1024:
-            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+            refusal = CUresult.CUDA_ERROR_INVALID_VALUE
+        if refusal:
+            return (refusal,)
         self.max_shared[kernel] = value
         return (OK,)
 
@@ -224,6 +250,9 @@ class FakeDriver:
             return (CUresult.CUDA_ERROR_INVALID_HANDLE,)
         if code.cc is not None and code.cc != self.ccs[context - 100]:
             return (CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU,)
+        refusal = self.answer("cuLaunchKernel", code.data)
+        if refusal:
+            return (refusal,)
         if shared > self.max_shared.get(kernel, 48 * 1024):
             return (CUresult.CUDA_ERROR_INVALID_VALUE,)
         formats, body = code.symbols[symbol]

@@ -237,7 +237,9 @@ class TestFailures:
     def test_a_damaged_image(self, host: Host) -> None:
         kernel = host.kernel("int32", "n")
         host.fake.add_code = lambda *args: None  # type: ignore[method-assign]
-        with pytest.raises(DriverError, match="cuLibraryLoadData failed: CUDA_ERROR_INVALID_IMAGE"):
+        with pytest.raises(
+            NoImageError, match="shipped cubin sm_90 was refused by the driver: CUDA_ERROR_INVALID_IMAGE"
+        ):
             kernel[1, 1](1)
 
 
