@@ -17,6 +17,7 @@ NAMES = (
     "build_matrix",
     "device_agreement",
     "edited_copy",
+    "identity",
     "import_cost",
     "language_table",
     "mutated_archives",
