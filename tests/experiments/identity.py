@@ -10,8 +10,8 @@
    another checkout of the project and of cudabuild, with the modules imported in other orders.
 3. The sample's wheel is built by the previous commit of cudabuild, and with other llvmlites (downloaded; not with
    ``--quick``). With this cudabuild every kernel binds to its images, without source parsed and without a compiler; an
-   edited comment in every file leaves that so. ``--keep`` leaves the wheels in a new folder; ``--wheels`` takes them from
-   there, on a machine that can neither build nor download, without 1 and 2; ``--gpu`` runs the sample from each.
+   edited comment in every file leaves that so. ``--keep`` leaves the wheels in a new folder; ``--wheels`` takes them
+   from there, on a machine that can neither build nor download, without 1 and 2; ``--gpu`` runs the sample from each.
 """
 
 from __future__ import annotations
