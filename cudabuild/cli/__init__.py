@@ -16,5 +16,6 @@ COMMANDS: dict[str, str] = {
     "check": "whether archives match their sources; for CI",
     "doctor": "tools, versions, driver, devices and settings of this machine, and what a package's kernels would load",
     "record": "run a program, and write down the types that its kernels are called with",
+    "cache": "where compiled kernels are kept; what is there; verify, prune or clear it",
     "warm": "compile an installed package's kernels into the user cache",
 }

@@ -232,6 +232,11 @@ def _parts(root: Path) -> list[tuple[tuple[str, str, str], tuple[Any, ...]]]:
         (("inspect", "What was recorded with each image.", f"cudabuild inspect {archive}"), ("inspect", archive)),
         (("check", _CHECK, "cudabuild check"), ("check", lambda: vectors.write_text(edited, encoding="utf-8"))),
         (("doctor", _DOCTOR, "cudabuild doctor mypackage"), ("doctor",)),
+        (("cache", _CACHE, "cudabuild cache info"), ("cache", "info")),
+        (("cache list", "Every image.", "cudabuild cache list --target sm_90"), ("cache", "list", "--target", "sm_90")),
+        (("cache verify", _VERIFY, "cudabuild cache verify"), ("cache", "verify", lambda: _damage(root))),
+        (("cache verify --repair", _REPAIR, "cudabuild cache verify --repair"), ("cache", "verify", "--repair")),
+        (("cache clear", _CLEAR, "cudabuild cache clear"), ("cache", "clear")),
         (("A kernel without an image", _NONE, "CUDABUILD_JIT=never python program.py"), ("miss",)),
     ]
 
@@ -240,6 +245,10 @@ _LIST = "Before a build: what is found, what would be built, what is not and why
 _BUILD = "A table of what was made. pip shows it with `-v`."
 _CHECK = "In CI: an edited kernel whose archives were not built anew. The status is 1."
 _DOCTOR = "What is here, and what each kernel of a package would load."
+_CACHE = "What compiled kernels are kept, for builds and for running programs."
+_VERIFY = "Reads every byte. Here one of the files was damaged by hand. The status is 1."
+_REPAIR = "Takes out what is damaged and keeps the rest. A program that meets the damage would do the same."
+_CLEAR = "Empties the user's cache; programs that run meanwhile compile anew what they miss."
 _NONE = "A launch where nothing may be compiled, of a kernel that the build left to JIT."
 
 
@@ -258,7 +267,15 @@ def _show(root: Path, verb: str, *arguments: str | Callable[[], Any]) -> str:
         text = _run(root, "-c", _MISS, str(CHECKOUT / "tests" / "runtime"), CUDABUILD_JIT="never")
     else:
         text = _run(root, "-m", "cudabuild", verb, *plain)
+    text = text.replace(str(root.parent / "cache"), "/home/me/.cache/cudabuild")
     return text.replace(str(root), "/home/me/mypackage").replace("Fake 0", "NVIDIA H200")
+
+
+def _damage(root: Path) -> None:
+    (segment,) = (root.parent / "cache" / "sm_90").glob("seg-*")
+    data = bytearray(segment.read_bytes())
+    data[-8] ^= 1  # in the code of the last image
+    segment.write_bytes(data)
 
 
 def _run(root: Path, *arguments: str, **environment: str) -> str:

@@ -25,7 +25,7 @@ def test_the_screens(pytestconfig: pytest.Config) -> None:
         SCREENS.write_text(page, encoding="utf-8", newline="\n")
     assert mask(SCREENS.read_text(encoding="utf-8")) == mask(page)
     assert "Traceback" not in page
-    for command in ("list", "build", "inspect", "check", "doctor"):
+    for command in ("list", "build", "inspect", "check", "doctor", "cache"):
         assert f"\n## {command}\n" in page
         assert command in COMMANDS
 
