@@ -71,6 +71,11 @@ _U64 = struct.Struct("<Q")
 #: take less than the other half: so reading takes at most that size and a MiB, the map not counted.
 _ROOM = 1 << 19
 
+#: Unpacked details that an archive remembers, and up to which length in bytes it remembers several: a launch asks the
+#: records of one name for several fields in turn.
+_MEMO = 4
+_SHORT = 1 << 12
+
 #: By number.
 KINDS = ("cubin", "ptx", "object")
 
@@ -134,7 +139,7 @@ class Archive:
         self.name = name or (source if isinstance(source, str) else "<bytes>")
         self._bytes = memoryview(_map(source, opener) if isinstance(source, str) else source)
         self._verified: set[tuple[int, int, bytes]] = set()
-        self._memo: tuple[int, Any] = (-1, None)
+        self._memo: dict[int, Details] = {}
         size = len(self._bytes)
         if size < HEADER.size:
             raise self._damaged("it was cut off")
@@ -241,12 +246,20 @@ class Archive:
         except ImageFormatError as error:
             raise self._damaged(str(error)) from None
 
-    def recall(self, place: int, packed: memoryview) -> Details:
-        """What the details of the record at a place say: unpacked anew unless they were the last."""
-        known, last = self._memo
-        fields: Details = last if known == place else self.read_description(packed)
-        self._memo = (place, fields)
+    def recall(self, at: int) -> Details:
+        """What the details of the record at a place say: unpacked anew unless they were among the last."""
+        fields = self._memo.get(at)
+        if fields is None:
+            packed = self.piece(self._number(_U64, at + 144), self._number(_U32, at + 152))
+            fields = self.read_description(packed)
+            if len(self._memo) >= _MEMO or len(packed) > _SHORT:
+                self._memo.clear()
+            self._memo[at] = fields
         return fields
+
+    def _number(self, form: struct.Struct, at: int) -> int:
+        number: int = form.unpack_from(self._bytes, at)[0]
+        return number
 
     def data(self, offset: int, length: int, check: bytes) -> memoryview:
         """An image's bytes, not copied; their digest is compared once per process."""
@@ -309,8 +322,7 @@ class Record:
             raise ImageFormatError(f"{archive.name}: the record of an image belongs to another name")
 
     def _number(self, form: struct.Struct, offset: int) -> int:
-        number: int = form.unpack_from(self._archive.piece(self._at + offset, form.size))[0]
-        return number
+        return self._archive._number(form, self._at + offset)
 
     def _piece(self, offset: int, length: int) -> memoryview:
         """What the record points to: by the places of an offset and a length in it."""
@@ -349,7 +361,7 @@ class Record:
 
     @property
     def _fields(self) -> Details:
-        return self._archive.recall(self._at, self._piece(144, 152))
+        return self._archive.recall(self._at)
 
     @property
     def module(self) -> str:

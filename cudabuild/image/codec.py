@@ -85,87 +85,80 @@ def unpack(data: bytes | memoryview, allowance: int = ALLOWANCE) -> Any:
     Raises:
         ImageFormatError: ``data`` is not what :func:`pack` writes, or stands for something too large.
     """
-    reader = _Reader(memoryview(data), len(data) + allowance)
+    left = [len(data) + allowance]
     try:
-        value = reader.read(0)
+        value, end = _unpack(data, 0, 0, left)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ImageFormatError(f"a damaged description: {error}") from None
-    if reader.at != len(data):
+    if end != len(data):
         raise ImageFormatError("a damaged description: bytes are left over")
     return value
+
+
+def _unpack(data: bytes | memoryview, at: int, depth: int, left: list[int]) -> tuple[Any, int]:
+    """The value at a place, and the place behind it; takes from ``left`` before it takes memory."""
+    tag = data[at]
+    at += 1
+    if tag == 0x73 or tag == 0x62:  # s, b
+        (length,) = _U32.unpack_from(data, at)
+        at += 4
+        end = at + length
+        if end > len(data):
+            raise ImageFormatError("a damaged description: a length beyond its end")
+        _take(left, _OBJECT + 2 * length)
+        piece = bytes(data[at:end])
+        if tag == 0x62:
+            return piece, end
+        if not piece.isascii():  # one wide character makes all of them wide; or the error holds a copy
+            _take(left, 4 * length)
+        return piece.decode(), end
+    if tag == 0x28 or tag == 0x7B:  # ( {
+        (count,) = _U32.unpack_from(data, at)
+        at += 4
+        if depth >= _DEEPEST or count > len(data) - at:  # every item takes a byte at least
+            raise ImageFormatError("a damaged description: a count beyond its end")
+        if tag == 0x28:
+            _take(left, _OBJECT + _PLACE * count)
+            return _unpack_tuple(data, at, depth, count, left)
+        _take(left, _OBJECT + _ITEM * count)
+        return _unpack_dict(data, at, depth, count, left)
+    if tag == 0x69:  # i
+        _take(left, _OBJECT)
+        return _I64.unpack_from(data, at)[0], at + 8
+    if tag == 0x64:  # d
+        _take(left, _OBJECT)
+        return _F64.unpack_from(data, at)[0], at + 8
+    if tag in _CONSTANTS:
+        return _CONSTANTS[tag], at
+    raise ImageFormatError(f"a damaged description: unknown tag {tag}")
 
 
 _CONSTANTS = {0x6E: None, 0x74: True, 0x66: False}
 
 
-def _is_ascii(text: memoryview) -> bool:
-    return all(bytes(text[at : at + 4096]).isascii() for at in range(0, len(text), 4096))
+def _take(left: list[int], size: int) -> None:
+    left[0] -= size
+    if left[0] < 0:
+        raise ImageFormatError("a damaged description: it stands for more than its length allows")
 
 
-class _Reader:
-    """Reads values one after the other, and counts the memory that they take before it takes it."""
+def _unpack_tuple(data: bytes | memoryview, at: int, depth: int, count: int, left: list[int]) -> tuple[Any, int]:
+    items = []
+    for _ in range(count):
+        item, at = _unpack(data, at, depth + 1, left)
+        items.append(item)
+    return tuple(items), at
 
-    __slots__ = ("at", "data", "left")
 
-    def __init__(self, data: memoryview, allowance: int) -> None:
-        self.data = data
-        self.at = 0
-        self.left = allowance
-
-    def read(self, depth: int) -> Any:
-        tag = self.data[self.at]
-        self.at += 1
-        if tag in _CONSTANTS:
-            return _CONSTANTS[tag]
-        if tag == 0x73 or tag == 0x62:  # s, b
-            return self._read_bytes(text=tag == 0x73)
-        self._take(_OBJECT)
-        if tag == 0x28 or tag == 0x7B:  # ( {
-            (count,) = _U32.unpack_from(self.data, self.at)
-            self.at += 4
-            if depth >= _DEEPEST or count > len(self.data) - self.at:  # every item takes a byte at least
-                raise ImageFormatError("a damaged description: a count beyond its end")
-            return self._read_tuple(depth, count) if tag == 0x28 else self._read_dict(depth, count)
-        self.at += 8
-        if tag == 0x69:  # i
-            return _I64.unpack_from(self.data, self.at - 8)[0]
-        if tag == 0x64:  # d
-            return _F64.unpack_from(self.data, self.at - 8)[0]
-        raise ImageFormatError(f"a damaged description: unknown tag {tag}")
-
-    def _take(self, size: int) -> None:
-        self.left -= size
-        if self.left < 0:
-            raise ImageFormatError("a damaged description: it stands for more than its length allows")
-
-    def _read_bytes(self, text: bool) -> str | bytes:
-        (length,) = _U32.unpack_from(self.data, self.at)
-        start = self.at + 4
-        if length > len(self.data) - start:
-            raise ImageFormatError("a damaged description: a length beyond its end")
-        self.at = start + length
-        self._take(_OBJECT + length)
-        piece = self.data[start : self.at]
-        if not text:
-            return bytes(piece)
-        if not _is_ascii(piece):
-            self._take(4 * length)  # one wide character makes all of them wide; or the error holds a copy
-        return str(piece, "utf-8")
-
-    def _read_tuple(self, depth: int, count: int) -> tuple[Any, ...]:
-        self._take(_PLACE * count)
-        return tuple([self.read(depth + 1) for _ in range(count)])
-
-    def _read_dict(self, depth: int, count: int) -> dict[str, Any]:
-        self._take(_ITEM * count)
-        items: dict[str, Any] = {}
-        last: str | None = None
-        for _ in range(count):
-            key = self.read(depth + 1)
-            if not isinstance(key, str):
-                raise ImageFormatError("a damaged description: a key that is no text")
-            if last is not None and key <= last:
-                raise ImageFormatError("a damaged description: keys out of order")
-            items[key] = self.read(depth + 1)
-            last = key
-        return items
+def _unpack_dict(data: bytes | memoryview, at: int, depth: int, count: int, left: list[int]) -> tuple[Any, int]:
+    items: dict[str, Any] = {}
+    last: str | None = None
+    for _ in range(count):
+        key, at = _unpack(data, at, depth + 1, left)
+        if not isinstance(key, str):
+            raise ImageFormatError("a damaged description: a key that is no text")
+        if last is not None and key <= last:
+            raise ImageFormatError("a damaged description: keys out of order")
+        items[key], at = _unpack(data, at, depth + 1, left)
+        last = key
+    return items, at
