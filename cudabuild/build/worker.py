@@ -253,9 +253,9 @@ class Session:
             keys[target, width] = image_key(fingerprint, TARGETS[target], width, options, tools, get("cache_salt"))
         found: dict[tuple[str, int], KernelImage] = {}
 
-        def look() -> list[tuple[str, int]]:
+        def look(sure: bool = False) -> list[tuple[str, int]]:
             for place in places:
-                image = found.get(place) or self.batch.find(keys[place], place[0])
+                image = found.get(place) or self.batch.find(keys[place], place[0], sure=sure)
                 if image is not None:
                     found[place] = image
             return [place for place in places if place not in found]
@@ -263,7 +263,7 @@ class Session:
         missing = look()
         if missing and not task.look_up:
             self.batch.claim(keys[missing[0]])
-            missing = look()  # another process may have made them meanwhile
+            missing = look(sure=True)  # another process may have made them meanwhile
         cached = len(found)
         if missing and not task.look_up:
             for targets, widths in _rectangles(missing):

@@ -8,13 +8,12 @@ process that misses on the same key waits, and then finds the image.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 
-from cudabuild.cache.locks import hold_lock, try_lock
 from cudabuild.cache.store import BUILD_WAIT, Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cudabuild.cache.locks import KeyLocks
     from cudabuild.image.image import KernelImage
 
 __all__ = ["Batch"]
@@ -33,30 +32,25 @@ class Batch:
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self._images: dict[tuple[bytes, str], KernelImage] = {}
-        self._locks = ExitStack()
-        self._held: set[str] = set()
+        self._locks: KeyLocks | None = None
         self._since = 0.0
         self._longest = _LONGEST
 
-    def find(self, key: bytes, target: str) -> KernelImage | None:
-        """The image with an image key, from the batch or the cache."""
-        return self._images.get((key, target)) or self.cache.find(key, target)
+    def find(self, key: bytes, target: str, *, sure: bool = False) -> KernelImage | None:
+        """The image with an image key, from the batch or the cache; ``sure`` as :meth:`Cache.find` has it."""
+        return self._images.get((key, target)) or self.cache.find(key, target, sure=sure)
 
     def claim(self, key: bytes) -> None:
-        """Takes the right to make the image of a key; look for it once more afterwards.
+        """Takes the right to make the image of a key; look surely for it once more afterwards.
 
         Never waits while it holds another lock, so that two batches cannot wait for each other.
         """
-        path = self.cache.lock_of(key)
-        if path is None or path in self._held:
+        self._locks = self._locks or self.cache.open_locks()
+        if self._locks is None:
             return
-        release = try_lock(path)
-        if release is None:
+        if not self._locks.try_take(key):
             self.flush()
-            self._locks.enter_context(hold_lock(path, BUILD_WAIT, "a kernel that is being compiled"))
-        else:
-            self._locks.callback(release)
-        self._held.add(path)
+            self._locks.take(key, BUILD_WAIT, "a kernel that is being compiled")
         self._since = self._since or time.monotonic()
 
     def add(self, *images: KernelImage) -> None:
@@ -73,6 +67,6 @@ class Batch:
             self.cache.publish(*images.values())
         finally:
             self._longest = max(_LONGEST, _SHARE * (time.monotonic() - start))
-            self._locks.close()
-            self._held.clear()
+            if self._locks is not None:
+                self._locks.release()
             self._since = 0.0

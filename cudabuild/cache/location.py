@@ -7,11 +7,15 @@ import errno
 import os
 import stat
 import sys
+import time
 
 from cudabuild import config
 from cudabuild.errors import ImageFormatError
 
-__all__ = ["check_private", "find_root", "open_own", "prepare_root", "warning_key"]
+__all__ = ["SETTLING", "check_private", "find_root", "make_folder", "open_own", "prepare_root", "warning_key"]
+
+#: The longest wait, in seconds, for a name that another computer has made and that a network file system hides as yet.
+SETTLING = 5.0
 
 #: The most links and folders on the way to a cache; more is a circle.
 _LONGEST_WAY = 1000
@@ -39,7 +43,7 @@ def find_root() -> str | None:
 def prepare_root(path: str) -> bool:
     """Makes the cache's folder where it is not there; False, with one warning, where it cannot be used."""
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        make_folder(path)
         reason = check_private(path)
         if not reason and not os.access(path, os.W_OK):
             reason = "it is read-only"
@@ -51,6 +55,41 @@ def prepare_root(path: str) -> bool:
             warning_key(path),
         )
     return not reason
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder of a cache, and those above it, unless they are there.
+
+    A network file system remembers for seconds that a name was not there: a folder that cannot be made because another
+    computer has made it may come into sight only then, and is waited for.
+
+    Raises:
+        OSError: it cannot be made, or what is there is no folder.
+    """
+    try:
+        try:
+            os.mkdir(path, 0o700)
+        except FileNotFoundError:
+            above = os.path.dirname(path)
+            if above == path:
+                raise
+            make_folder(above)
+            os.mkdir(path, 0o700)
+    except OSError as error:  # some systems say that they are read-only before they say that it is there
+        if not _comes_into_sight(path, error.errno == errno.EEXIST):
+            raise
+
+
+def _comes_into_sight(path: str, must: bool) -> bool:
+    """Whether there is a folder at ``path``; where there ``must`` be something, it is waited for."""
+    until = time.monotonic() + SETTLING
+    while True:
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except FileNotFoundError:
+            if not must or time.monotonic() >= until or os.path.islink(path):
+                return False
+        time.sleep(0.02)
 
 
 def warning_key(root: str) -> str:
@@ -108,8 +147,10 @@ def _split(path: str) -> list[str]:
     return [drive + os.sep, *(name for name in tail.split(os.sep) if name not in ("", os.curdir))]
 
 
-def open_own(path: str, flags: int) -> int:
-    """Opens a file of a cache, as an opener of :func:`open`.
+def open_own(path: str, flags: int, *, make: bool = False) -> int:
+    """Opens a file of a cache, as an opener of :func:`open`; ``make``: an empty one where there is none.
+
+    A network file system remembers for seconds that a name was not there, but not for one who would make it.
 
     A folder may be private and a file in it still be somebody else's, put there before the folder was closed.
 
@@ -118,7 +159,8 @@ def open_own(path: str, flags: int) -> int:
         ImageFormatError: it belongs to a user other than this one and root, or is no regular file.
     """
     # Without the flag, opening a pipe would wait for somebody who writes into it.
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    flags |= getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags | os.O_CREAT, 0o600) if make else os.open(path, flags)
     try:
         if os.name == "posix":
             found = os.fstat(descriptor)

@@ -15,7 +15,7 @@ import time
 
 from cudabuild import config
 from cudabuild.cache.index import Entry, Index, format_index, keep_newest, parse_index
-from cudabuild.cache.location import check_private, open_own, warning_key
+from cudabuild.cache.location import SETTLING, check_private, make_folder, open_own, warning_key
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.archive import Archive, Record, name_key, write_archive
 
@@ -39,6 +39,10 @@ _FANOUT = 8
 #: Segments above this are left alone, so that eviction, which goes by segment, stays fine enough.
 _LARGEST_MERGE = 64 << 20
 
+#: A segment this young, in seconds, may be there although it is not seen: for so long a network file system may hide a
+#: new name. Its number says when it was made, by the clock of another computer perhaps.
+_YOUNG = 60.0
+
 #: Unreferenced files older than this, in seconds, belong to no live writer.
 _ORPHAN_AGE = 3600.0
 
@@ -50,10 +54,12 @@ class Shelf:
         self.folder = folder
         self.target = target
         self.is_writable = writable
+        self._warning = warning_key(os.path.dirname(folder))
         self._look: tuple[int, ...] | None = None
         self._index = parse_index(format_index([]))
         self._archives: dict[int, Archive] = {}
         self._damaged: set[int] = set()
+        self._missed: set[int] = set()  # that were waited for in vain
 
     # reading
 
@@ -61,6 +67,32 @@ class Shelf:
         """The record of an image key, or None."""
         found = self._find(lambda index: [entry for entry in [index.find_key(key)] if entry])
         return next((record for record in found if record.key == key), None)
+
+    def find_surely(self, key: bytes) -> Record | None:
+        """As ``find_key``, and sees what was published on another computer a moment ago.
+
+        A network file system may hide new names for seconds from who has looked for them before. The index is opened so
+        that it does not; a segment that the index names is waited for.
+        """
+        try:
+            make_folder(self.folder)
+        except OSError as error:
+            self._report_unreadable(self.folder, error)
+            return None
+        until = time.monotonic() + SETTLING
+        while True:
+            try:
+                entry = self._read_index(make=True).find_key(key)
+                return self._read(entry) if entry is not None else None
+            except FileNotFoundError:
+                assert entry is not None
+                if entry.segment in self._missed or not _is_young(entry.segment) or time.monotonic() >= until:
+                    self._missed.add(entry.segment)
+                    return None
+            except ImageFormatError as error:
+                self._report_damaged_index(error)
+                return None
+            time.sleep(0.02)
 
     def find_named(self, module: str, qualname: str, signature: str) -> list[Record]:
         """The records of an overload by its name, the newest first."""
@@ -80,7 +112,11 @@ class Shelf:
 
     def published(self, key: bytes) -> float:
         """When the image of a key was published, in seconds since 1970; 0 where it is not here."""
-        entry = self._read_index().find_key(key)
+        try:
+            entry = self._read_index().find_key(key)
+        except ImageFormatError as error:
+            self._report_damaged_index(error)
+            return 0.0
         return entry.sequence / 1e9 if entry is not None else 0.0
 
     def _find(self, look_up: Callable[[Index], Iterable[Entry]]) -> list[Record]:
@@ -130,7 +166,7 @@ class Shelf:
     def _report_unreadable(self, path: str, error: OSError) -> None:
         config.warn(
             f"the cache file {path} cannot be read ({error.strerror or error}): its images are compiled anew",
-            warning_key(os.path.dirname(self.folder)),
+            self._warning,
         )
 
     def report_damaged_record(self, record: Record, error: Exception) -> None:
@@ -147,27 +183,33 @@ class Shelf:
             self._archives[segment] = archive
         return archive
 
-    def _read_index(self, fresh: bool = False, *, must: bool = False) -> Index:
+    def _read_index(self, fresh: bool = False, *, make: bool = False, must: bool = False) -> Index:
         """The index as it is on disk now; empty where there is none or it is damaged.
 
         Args:
             fresh: it is read even where it looks as it did.
-            must: an index that cannot be read is an OSError. To a reader it is an empty one; a writer would put one in
-                its place that lacks all that it lists.
+            make: an empty file is made where there is none: to make a name is the sure way to see it.
+            must: ``make``, and an index that cannot be read is an OSError. To a reader it is an empty one; a writer
+                would put one in its place that lacks all that it lists.
         """
         path = os.path.join(self.folder, INDEX_NAME)
+        make = make or must
         try:
-            stat = os.stat(path)
-            look = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if fresh or look != self._look:
-                if not self._is_trusted():
-                    self._forget()
-                    return self._index
-                with open(path, "rb", opener=open_own) as stream:
+            if not (fresh or make) and _look_of(os.stat(path)) == self._look:
+                return self._index
+            if not self._is_trusted():
+                self._forget()
+                return self._index
+            with open(path, "rb", opener=_open_or_make if make else open_own) as stream:
+                look = _look_of(os.fstat(stream.fileno()))
+                if fresh or look != self._look:
                     data = stream.read()
-                self._index = parse_index(data)
-                self._look = look
-                self._archives = {s: a for s, a in list(self._archives.items()) if s in self._index.segments}
+                    if not data and (make or all(_is_young(segment) for segment, _ in self.segment_files())):
+                        self._forget()  # made a moment ago; nothing was published yet
+                        return self._index
+                    self._index = parse_index(data)
+                    self._look = look
+                    self._archives = {s: a for s, a in list(self._archives.items()) if s in self._index.segments}
         except FileNotFoundError:
             self._forget()
         except ImageFormatError as error:
@@ -192,7 +234,7 @@ class Shelf:
         """Whether nobody else can have filled the folder: the cache's own being private does not say it of this one."""
         reason = check_private(self.folder, writable=self.is_writable)
         if reason:
-            config.warn(f"the cache {self.folder} is not used: {reason}", warning_key(os.path.dirname(self.folder)))
+            config.warn(f"the cache {self.folder} is not used: {reason}", self._warning)
         return not reason
 
     # writing
@@ -206,7 +248,7 @@ class Shelf:
         new = list({image.key: image for image in images}.values())
         if not new:
             return True
-        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        make_folder(self.folder)
         if not self._is_trusted():
             return False
         from cudabuild.cache.locks import hold_lock
@@ -214,7 +256,7 @@ class Shelf:
         written: list[int] = []
         try:
             segment = self._write_segment(new, written)  # before the lock: nobody waits for it
-            with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
+            with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update", self._warning) as held:
                 if held:
                     added = self._entries_of(segment)
                     if len(added) != len(new):
@@ -247,7 +289,7 @@ class Shelf:
 
         victims = set(segments)
         self._damaged.update(damaged)
-        with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update") as held:
+        with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update", self._warning) as held:
             if not held:
                 return False
             written: list[int] = []
@@ -294,7 +336,11 @@ class Shelf:
         if self._look is None:
             return [entry for segment in sorted(here - {*written}) for entry in self._entries_of(segment)]
         damaged = self._damaged & set(index.segments)
-        entries = [entry for entry in known if entry.segment in here - damaged]
+        entries = [
+            entry
+            for entry in known
+            if entry.segment not in damaged and (entry.segment in here or _is_young(entry.segment))
+        ]
         for segment in damaged:
             self._archives.pop(segment, None)
             entries += self._salvage([entry for entry in known if entry.segment == segment], written)
@@ -353,7 +399,7 @@ class Shelf:
         for entry in entries:
             counts[entry.segment] = counts.get(entry.segment, 0) + 1
         for segment, count in counts.items():
-            if sizes.get(segment, 0) < _LARGEST_MERGE:
+            if sizes.get(segment, _LARGEST_MERGE) < _LARGEST_MERGE:  # those that are seen
                 tiers.setdefault((count.bit_length() - 1) // 3, []).append(segment)
         for tier in sorted(tiers):
             group = set(tiers[tier])
@@ -425,7 +471,20 @@ class Shelf:
         _try_unlink(self._path(segment))
 
 
+def _open_or_make(path: str, flags: int) -> int:
+    return open_own(path, flags, make=True)
+
+
+def _look_of(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_young(segment: int) -> bool:
+    return time.time() - segment / 1e9 < _YOUNG
+
+
 def segment_of(name: str) -> int | None:
+    """The number of the segment that a file is by its name; None where it is no segment."""
     if name.startswith("seg-") and name.endswith(".cuar") and len(name) == 25:
         try:
             return int(name[4:20], 16)

@@ -7,12 +7,13 @@ What goes wrong on disk is never the caller's problem: a miss, one warning, and 
 from __future__ import annotations
 
 import os
+import time
 from _thread import LockType, allocate_lock
 from functools import cache
 
 from cudabuild import config
 from cudabuild.cache.evict import choose_victims, note_use
-from cudabuild.cache.location import check_private, find_root, open_own, prepare_root, warning_key
+from cudabuild.cache.location import check_private, find_root, make_folder, open_own, prepare_root, warning_key
 from cudabuild.cache.shelf import Shelf
 from cudabuild.digest import DIGEST_SIZE, digest
 from cudabuild.errors import ImageFormatError
@@ -21,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from cudabuild.cache.locks import KeyLocks
     from cudabuild.image.archive import Record
     from cudabuild.image.image import KernelImage
 
@@ -28,9 +30,6 @@ __all__ = ["BUILD_WAIT", "Cache", "get_cache"]
 
 #: The longest wait for another process that compiles the same image, in seconds.
 BUILD_WAIT = 120.0
-
-#: Compilations are locked by one of this many files, chosen by the key: few files, and few chance meetings.
-_STRIPES = 256
 
 
 class Cache:
@@ -66,13 +65,19 @@ class Cache:
 
     # reading
 
-    def find(self, key: bytes, target: str) -> KernelImage | None:
-        """The image with an image key, with everything that an archive needs; or None."""
+    def find(self, key: bytes, target: str, *, sure: bool = False) -> KernelImage | None:
+        """The image with an image key, with everything that an archive needs; or None.
+
+        Args:
+            key: the image key.
+            target: the target's name.
+            sure: what was published a moment ago, on another computer too, is found: for who holds the key's lock.
+        """
         known = self._memory.get(key)
         if known is not None:
             return known
         for shelf in self.shelves(target):
-            record = shelf.find_key(key)
+            record = shelf.find_surely(key) if sure and shelf.is_writable and self._prepare() else shelf.find_key(key)
             image = self.load(shelf, record) if record is not None else None
             if image is not None:
                 return image
@@ -197,33 +202,36 @@ class Cache:
                 self._threads.pop(key, None)
 
     def _build(self, key: bytes, target: str, make: Callable[[], KernelImage]) -> KernelImage:
-        if not self._prepare():
+        locks = self.open_locks()
+        if locks is None:
             image = make()
             image.key = key
             self._memory[key] = image
             return image
-        from cudabuild.cache.locks import hold_lock
-
-        with hold_lock(self._stripe(key), BUILD_WAIT, "a kernel that is being compiled"):
-            found = self.find(key, target)
+        with locks:
+            locks.take(key, BUILD_WAIT, "a kernel that is being compiled")
+            found = self.find(key, target, sure=True)
             if found is None:
                 found = make()
                 found.key = key
                 self.publish(found)
         return found
 
-    def lock_of(self, key: bytes) -> str | None:
-        """The lock file under which the image of a key is made, or None where nothing can be written."""
-        return self._stripe(key) if self._prepare() else None
+    def open_locks(self) -> KeyLocks | None:
+        """What takes the locks under which images are made, one for each key; None where nothing can be written."""
+        if not self._prepare() or self.root is None:
+            return None
+        from cudabuild.cache.locks import KeyLocks
 
-    def _stripe(self, key: bytes) -> str:
-        assert self.root is not None
-        folder = os.path.join(self.root, _LOCKS)
+        return KeyLocks(self._locks_folder(self.root), warning_key(self.root))
+
+    def _locks_folder(self, root: str) -> str:
+        folder = os.path.join(root, _LOCKS)
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-        except OSError:  # taking the lock will say so
-            return os.path.join(folder, "unavailable")
-        return os.path.join(folder, f"{key[0] % _STRIPES:02x}")
+            make_folder(folder)
+        except OSError as error:  # taking a lock in it will warn
+            config.log("debug", f"{folder} cannot be made: {error}")
+        return folder
 
     # notes
 
@@ -253,9 +261,7 @@ class Cache:
             except BaseException:
                 _try_unlink(temporary)
                 raise
-            names = sorted(os.listdir(folder), key=lambda entry: os.stat(os.path.join(folder, entry)).st_mtime)
-            for entry in names[:-_MOST_NOTES]:
-                os.unlink(os.path.join(folder, entry))
+            _sweep_notes(folder)
         except OSError as error:
             config.log("debug", f"{folder} cannot be written: {error}")
 
@@ -263,6 +269,9 @@ class Cache:
 _LOCKS = "locks"
 _NOTES = "notes"
 _MOST_NOTES = 32
+
+#: A temporary file older than this, in seconds, belongs to no living writer.
+_ORPHAN_AGE = 3600.0
 
 
 @cache
@@ -279,6 +288,15 @@ def _is_trusted(path: str, *, writable: bool = False) -> bool:
     if reason:
         config.warn(f"the cache {path} is not used: {reason}", warning_key(path))
     return not reason
+
+
+def _sweep_notes(folder: str) -> None:
+    """Keeps the newest notes; what a killed writer left goes once it is no living one's."""
+    by_age = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
+    oldest = time.time() - _ORPHAN_AGE
+    for number, (written, path) in enumerate(by_age):
+        if number < len(by_age) - _MOST_NOTES or (path.endswith(".tmp") and written < oldest):
+            os.unlink(path)
 
 
 def _try_unlink(path: str) -> None:

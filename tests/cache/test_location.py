@@ -54,7 +54,7 @@ def test_odd_homes_cost_a_warning_at_most(home: str, tmp_path: Path) -> None:
         "from cudabuild.cache import location\n"
         "from cudabuild.cache.store import Cache\n"
         "from image_making import make_image\n"
-        "location.os.makedirs = lambda path, **_: (_ for _ in ()).throw(PermissionError(13, 'Permission denied'))\n"
+        "location.os.mkdir = lambda path, *_: (_ for _ in ()).throw(PermissionError(13, 'Permission denied'))\n"
         "cache = Cache.open()\n"
         "for _ in range(2): image = cache.build_once(make_image().key, 'sm_90', make_image)\n"
         "print(bytes(image.data) == bytes(make_image().data), len(cache.find_in_memory()))\n"

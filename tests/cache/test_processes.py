@@ -16,12 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pytest
 from image_making import make_image
 
 from cudabuild import config
-from cudabuild.cache import locks
 from cudabuild.cache.store import Cache
 from cudabuild.image.image import KernelImage
 
@@ -221,29 +219,6 @@ def test_a_killed_holder_lets_go(root: str) -> None:
     before = time.time()
     assert_right(Cache(root).build_once(make_image().key, "sm_90", make_image), "k")
     assert time.time() - before < 5
-
-
-def test_a_wait_is_bounded_and_names_the_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("CUDABUILD_LOG", "info")
-    monkeypatch.setattr(locks, "_PATIENCE", 0.05)
-    path = str(tmp_path / "lock")
-    with filelock.FileLock(path), locks.hold_lock(path, 0.1, "something") as held:
-        assert not held
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == f"cudabuild: waiting for something in another process ({path})"
-    assert told[-1] == f"cudabuild: the lock {path} was not free within 0 s: going on without"
-    with locks.hold_lock(path, 0.1, "something") as held:
-        assert held
-
-
-def test_a_lock_that_cannot_be_made_is_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    for name in ("a", "b"):
-        with locks.hold_lock(str(tmp_path / "file" / name), 0.1, "something") as held:
-            assert not held
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_opening_a_cache_imports_no_filelock_nor_platformdirs(root: str) -> None:
