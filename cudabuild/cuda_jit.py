@@ -67,7 +67,7 @@ def jit(func_or_sig: Any = None, device: bool = False, *, source: str | None = N
         SettingError: an option that does not exist or a value that it cannot have.
         TypeError: a kernel whose signature returns something.
     """
-    values, carveout = options_of(options)
+    values, carveout = _known_options(options)
     if isinstance(func_or_sig, FunctionType):
         if source is not None:
             register_text(func_or_sig, source)
@@ -127,9 +127,29 @@ def _refuse_results(spec: Any) -> None:
 
 # options
 
+#: (name, type, value) of what decorators were given -> what it means: a module gives the same to all of its kernels.
+_known: dict[tuple[tuple[str, type, Any], ...], tuple[Options, int | None]] = {}
+_MOST_KNOWN = 64
+_PLAIN = frozenset({bool, int, str, type(None)})
 
-def options_of(given: dict[str, Any]) -> tuple[Options, int | None]:
+
+def _known_options(given: dict[str, Any]) -> tuple[Options, int | None]:
+    """``options_of``, remembered where there is nothing to warn of and no value that may change."""
+    key = tuple([(name, type(value), value) for name, value in given.items() if type(value) in _PLAIN])
+    found = _known.get(key) if len(key) == len(given) else None
+    if found is None:
+        found = options_of(given, level=5)
+        if len(key) == len(given) and not found[0]["debug"] and len(_known) < _MOST_KNOWN:
+            _known[key] = found
+    return found
+
+
+def options_of(given: dict[str, Any], *, level: int = 4) -> tuple[Options, int | None]:
     """numba-cuda's options as this package's, and the share of shared memory that launches want.
+
+    Args:
+        given: what was written.
+        level: of the program's line in the call stack, for warnings.
 
     Raises:
         SettingError: an unknown option, or a value that one cannot have.
@@ -160,7 +180,7 @@ def options_of(given: dict[str, Any]) -> tuple[Options, int | None]:
         raise SettingError(f"Got {len(bounds)} launch bounds: expected at most 3, threads, blocks and cluster size")
     for name, value in values.items():
         check_option(name, value)
-    _warn_of_conflicts(given, values)
+    _warn_of_conflicts(given, values, level)
     written = frozenset({*(name for name in values if given.get(name) is not None), "literals"})
     return Options(values, written), _carveout(given.get("shared_memory_carveout"))
 
@@ -208,14 +228,14 @@ def _carveout(value: Any) -> int | None:
     )
 
 
-def _warn_of_conflicts(given: dict[str, Any], values: dict[str, Any]) -> None:
+def _warn_of_conflicts(given: dict[str, Any], values: dict[str, Any], level: int) -> None:
     if values["debug"] and values["opt"]:
         warnings.warn(
             NumbaInvalidConfigWarning("debug=True with opt=True is not supported by CUDA: set opt=False"),
-            stacklevel=4,
+            stacklevel=level,
         )
     if values["debug"] and given.get("lineinfo"):
         warnings.warn(
             NumbaInvalidConfigWarning("debug and lineinfo are mutually exclusive: debug records lines as well"),
-            stacklevel=4,
+            stacklevel=level,
         )

@@ -226,10 +226,21 @@ def test_options_that_cannot_be(given: dict[str, Any], error: type[Exception], t
 
 
 def test_options_that_do_not_go_together_are_warned_of() -> None:
-    with pytest.warns(NumbaInvalidConfigWarning, match="debug=True with opt=True"):
+    with pytest.warns(NumbaInvalidConfigWarning, match="debug=True with opt=True") as met:
         cuda.jit(debug=True)
+    assert met[0].filename == __file__
     with pytest.warns(NumbaInvalidConfigWarning, match="debug and lineinfo are mutually exclusive"):
         cuda.jit(debug=True, lineinfo=True, opt=False)
+
+
+def test_options_are_told_apart_by_type() -> None:
+    """What was understood once is remembered; ``opt=True`` equals ``opt=1`` and means another level."""
+    for _ in range(2):
+        for opt, level in ((1, 1), (True, 3), (0, 0), (False, 0)):
+            assert cuda.jit(opt=opt)(lambda: None).definition.options["opt"] == level
+        assert cuda.jit(fastmath={"fast"})(lambda: None).definition.options["fastmath"]
+        with pytest.raises(SettingError):
+            cuda.jit(opt=7)
 
 
 def test_something_else_than_a_function_is_refused() -> None:
