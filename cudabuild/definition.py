@@ -18,11 +18,30 @@ if TYPE_CHECKING:
 
     from cudabuild.types import Signature, Type
 
-__all__ = ["DEFAULT_OPTIONS", "OPTIONS", "STARTED", "KernelDefinition", "OptionSpec", "Options", "parameter_names"]
+__all__ = [
+    "DEFAULT_OPTIONS",
+    "OPTIONS",
+    "STARTED",
+    "KernelDefinition",
+    "OptionSpec",
+    "Options",
+    "is_sourceless",
+    "parameter_names",
+]
 
 
 #: When this process first had kernels; a source file written later may not be what a kernel was made of.
 STARTED = time.time()
+
+
+def is_sourceless(function: FunctionType) -> bool:
+    """Whether a function came from a ``.pyc`` file alone.
+
+    That names a source file of the machine where it was made; what stands under that name here, if anything, is not
+    what it was made of, as far as anybody knows.
+    """
+    scope = function.__globals__
+    return str(getattr(scope.get("__loader__"), "path", None) or scope.get("__file__")).endswith(".pyc")
 
 
 class OptionSpec:

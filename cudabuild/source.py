@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from cudabuild.definition import STARTED
+from cudabuild.definition import STARTED, is_sourceless
 from cudabuild.errors import Location, SourceError
 
 __all__ = ["FunctionSource", "as_function", "get_source", "register_source"]
@@ -122,7 +122,7 @@ def get_source(function: Any) -> FunctionSource:
             f"{code.co_filename}:{code.co_firstlineno} holds no {what} that can be compiled; "
             "the file may have changed since it was imported, or the function was not written as a plain 'def'"
         )
-    if _is_newer(code.co_filename) and not known[1].holds(code):
+    if (_is_newer(code.co_filename) or is_sourceless(function)) and not known[1].holds(code):
         raise SourceError(
             f"{code.co_filename}:{code.co_firstlineno}: the text has changed since {function.__qualname__} was made; "
             "import it again, or start the program again"

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import errno
 
-from cudabuild.definition import Options
+from cudabuild.definition import STARTED, Options, is_sourceless
 from cudabuild.digest import digest
+from cudabuild.errors import SourceError
 from cudabuild.fingerprint.values import MISSING, describe_value, function_identity, module_name, place_of, resolve_name
 
 TYPE_CHECKING = False
@@ -107,7 +108,7 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
         if number >= len(functions):
             return f"{check.label} is not reached any more"
         owner = functions[number]
-        source = read_source_digest(owner)
+        source, changed = _look_at_source(owner)
         file = owner.__code__.co_filename
         if not source and not (by_name and (not file.startswith("<") or file.startswith(_FROZEN))):
             return f"{owner.__qualname__} has no source file to compare ({file})"
@@ -115,6 +116,8 @@ def check_live(function: FunctionType, checks: Sequence[Check], *, by_name: bool
             return f"the source of {module_name(owner)} cannot be read now ({file})"
         if source and source != check.source:
             return f"the source of {module_name(owner)} differs from what was built ({file})"
+        if changed > STARTED * 1e9 and not _is_current(owner):  # an upgrade in place: the file is new, the code old
+            return f"the source of {module_name(owner)} has changed since it was imported ({file})"
         for name, text in check.values:
             if name == LINE:
                 line = place_of(owner)
@@ -172,33 +175,43 @@ def read_source_digest(function: FunctionType) -> bytes:
 
     :data:`UNREADABLE` where it cannot be read now.
     """
+    return _look_at_source(function)[0]
+
+
+def _look_at_source(function: FunctionType) -> tuple[bytes, int]:
+    """What :func:`read_source_digest` says, and when the file was last changed: in ns, 0 where it is no file."""
     import os
     import time
 
     file = function.__code__.co_filename
+    if is_sourceless(function):
+        return b"", 0
     try:
         stat = os.stat(file)
         look = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev)
         known = _known_files.get(file)
         if known is not None and known[0] == look:
-            return known[1]
+            return known[1], max(look[:2])
         with open(file, "rb") as stream:
             found = digest(stream.read())
     except ValueError:  # no name of a file
-        return _digest_from_loader(function, file)
+        return _digest_from_loader(function, file), 0
     except OSError as error:
-        if error.errno not in _ABSENT and not _is_sourceless(function, file):
-            return UNREADABLE
-        return _digest_from_loader(function, file)
+        return (_digest_from_loader(function, file) if error.errno in _ABSENT else UNREADABLE), 0
     if time.time_ns() - max(look[:2]) > _RACY_NS:
         _known_files[file] = (look, found)
-    return found
+    return found, max(look[:2])
 
 
-def _is_sourceless(function: FunctionType, file: str) -> bool:
-    """Whether a function came from a ``.pyc`` file alone; that names a source file of the machine where it was made."""
-    path = getattr(function.__globals__.get("__loader__"), "path", file)
-    return path != file
+def _is_current(function: FunctionType) -> bool:
+    """Whether a function is what its file says now; parses the file."""
+    from cudabuild.source import get_source
+
+    try:
+        get_source(function)
+    except SourceError:
+        return False
+    return True
 
 
 def _digest_from_loader(function: FunctionType, file: str) -> bytes:
@@ -210,7 +223,7 @@ def _digest_from_loader(function: FunctionType, file: str) -> bytes:
     try:
         return digest(get_data(file))
     except OSError as error:
-        return b"" if error.errno in _ABSENT or _is_sourceless(function, file) else UNREADABLE
+        return b"" if error.errno in _ABSENT else UNREADABLE
     except (TypeError, ValueError):
         return b""
 

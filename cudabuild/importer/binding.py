@@ -66,8 +66,20 @@ class ArchiveFolder:
             raise FileNotFoundError(path)
 
     def targets(self, kind: str) -> list[Target]:
-        """The targets of one kind, ``cubin`` or ``ptx``."""
+        """The targets of one kind, ``cubin`` or ``ptx``, that there may be archives for."""
         return [target for target in self._targets if target.kind == kind]
+
+    def shipped(self, kind: str) -> list[Target]:
+        """Those that there are archives for: for messages, since a loader is asked for each."""
+        return sort_targets(target for target in self.targets(kind) if self._is_there(target))
+
+    def _is_there(self, target: Target) -> bool:
+        if self._loader is None:
+            return True
+        try:
+            return bool(self._loader.get_data(os.path.join(self.path, target.name + _ENDING)))
+        except (OSError, ValueError):
+            return False
 
     def open(self, target: Target) -> Archive | None:
         """The archive for a target; None if there is none or it is damaged (then with one warning)."""
@@ -295,9 +307,9 @@ class ShippedProvider:
                 config.warn(f"{error}; its image is not used")
                 matcher.reason = "is damaged"
             reasons.append(f"{target} {matcher.reason}")
-        ships = sort_targets(folder.targets(self.kind))
+        ships = folder.shipped(self.kind)
         if self.kind == "cubin" or not reasons:
             notes.append(f"{folder.path} ships {', '.join(map(str, ships)) or f'no {self.kind}'}")
         notes += reasons
-        notes += [f"{target} {reason}" for target, reason in skipped.items()] if not reasons else []
+        notes += [f"{target} {reason}" for target, reason in skipped.items() if target in ships] if not reasons else []
         return None

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = ["KERNEL", "START", "build_archives", "run", "write_files"]
@@ -94,9 +95,14 @@ def write_files(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def build_archives(root: Path, folder: str, *modules: str, archs: str = "sm_90 compute_75") -> None:
-    """Archives of the kernels of ``modules``, importable from ``root``, in the folder ``folder`` below it."""
-    _run([sys.executable, "-c", _BUILD, str(root / folder), archs, *modules], root)
+def build_archives(
+    root: Path, folder: str, *modules: str, archs: str = "sm_90 compute_75", paths: Iterable[Path] = ()
+) -> None:
+    """Archives of the kernels of ``modules``, importable from ``root``, in the folder ``folder`` below it.
+
+    What they import may be in ``paths``.
+    """
+    _run([sys.executable, "-c", _BUILD, str(root / folder), archs, *modules], root, *paths)
 
 
 def run(code: str, *paths: Path, start: list[str] | None = None, **environment: str) -> str:

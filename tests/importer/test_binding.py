@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -178,7 +179,6 @@ class TestPlaces:
 
     def test_without_source(self, site: Path, tmp_path: Path) -> None:
         import py_compile
-        import shutil
 
         shutil.copytree(site / "pkg", tmp_path / "pkg")
         for path in (tmp_path / "pkg").rglob("*.py"):
@@ -310,6 +310,95 @@ class TestChoice:
         (root / "pkg" / "_cudabuild" / "index.json").write_bytes(b"\xff{")
         found = run("import pkg; print(*source(pkg.scale))", root)
         assert found == "shipped: pkg ships no images ptx: pkg ships no images"
+
+    def test_a_zip_file_ships_what_is_in_it(self, root: Path) -> None:
+        build_archives(root, "pkg/_cudabuild", "pkg", archs="sm_80 sm_120")
+        path = root / "all.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in sorted((root / "pkg").rglob("*.*")):
+                archive.write(file, file.relative_to(root))
+        lines = run("import pkg; print(*source(pkg.scale), sep='\\n')", path).split("\n")
+        assert lines[0] == f"shipped: {path}/pkg/_cudabuild ships sm_80, sm_120"
+        assert [line.split()[:2] for line in lines[1:3]] == [["shipped:", "sm_80"], ["shipped:", "sm_120"]]
+        assert lines[3:] == [f"ptx: {path}/pkg/_cudabuild ships no ptx"]
+
+
+class TestWhatWasImported:
+    """What counts is the kernel that lives, not what stands on the disk now."""
+
+    def test_an_upgrade_under_a_running_program(self, tmp_path: Path) -> None:
+        """Module imported, version 2 installed over it, first launch: version 2's image is not version 1's kernel."""
+        files = {"pkg/__init__.py": KERNEL, "new/pkg/__init__.py": KERNEL.replace("x[i] * SCALE", "x[i] - SCALE")}
+        root = write_files(tmp_path, files)
+        for at in (root, root / "new"):
+            build_archives(at, "pkg/_cudabuild", "pkg")
+        code = f"""
+            import os, shutil, pkg
+            os.utime({str(root / "new" / "pkg" / "__init__.py")!r}, (1, 1))  # as pip unpacks some wheels
+            shutil.copytree({str(root / "new" / "pkg")!r}, {str(root / "pkg")!r}, dirs_exist_ok=True)
+            print(*source(pkg.scale), sep="\\n")
+            import importlib
+            importlib.reload(pkg)
+            print(source(pkg.scale))
+        """
+        lines = run(code, root).split("\n")
+        told = f"sm_90 the source of pkg has changed since it was imported ({root}/pkg/__init__.py)"
+        assert f"shipped: {told}" in lines
+        assert lines[-1] == SHIPPED
+
+    @pytest.mark.parametrize("named", ["helper.py", "other/helper.py"])
+    def test_a_helper_of_another_distribution(self, tmp_path: Path, named: str) -> None:
+        """An edited helper is another kernel, an upgrade of its package that leaves it alone is not."""
+        helper = "def twice(a):\n    return a + a\n"
+        module = named.removesuffix(".py").replace("/", ".")
+        kernel = f"from {module} import twice\n" + KERNEL.replace("x[i] * SCALE", "twice(x[i]) * SCALE")
+        root = write_files(tmp_path, {"pkg/__init__.py": kernel, f"dist/{named}": helper})
+        if "/" in named:
+            write_files(tmp_path, {"dist/other/__init__.py": ""})
+        build_archives(root, "pkg/_cudabuild", "pkg", paths=[root / "dist"])
+        code = "import pkg; print(source(pkg.scale))"
+        assert run(code, root, root / "dist") == SHIPPED
+        (root / "dist" / named).write_text("# version 2\n" + helper + "def more(a):\n    return a\n")
+        assert run(code, root, root / "dist") == SHIPPED
+        (root / "dist" / named).write_text(helper.replace("a + a", "a - a"))
+        told = "shipped: sm_90 the code of twice differs from what was built"
+        assert told in run("import pkg; print(*source(pkg.scale), sep='\\n')", root, root / "dist").split("\n")
+        assert told in run(f"import {module} as h; h.N = 1; import pkg; print(*source(pkg.scale), sep='\\n')", root,
+                           root / "dist").split("\n")  # fmt: skip
+
+    @pytest.mark.parametrize("zipped", [False, True])
+    def test_bytecode_alone_whose_source_file_means_something_else_here(self, tmp_path: Path, zipped: bool) -> None:
+        """A ``.pyc`` names the file that it was made of; on this machine that may be another version."""
+        import py_compile
+
+        root = write_files(tmp_path, {"src/pkg/__init__.py": KERNEL, "app/empty": ""})
+        build_archives(root / "src", "pkg/_cudabuild", "pkg")
+        path = root / "src" / "pkg" / "__init__.py"
+        target = root / "app" / "pkg"
+        shutil.copytree(root / "src" / "pkg" / "_cudabuild", target / "_cudabuild")
+        py_compile.compile(str(path), cfile=str(target / "__init__.pyc"), doraise=True)
+        path.write_text(KERNEL.replace("x[i] * SCALE", "x[i] - SCALE"))
+        found = root / "app"
+        if zipped:
+            found = root / "app.zip"
+            with zipfile.ZipFile(found, "w") as archive:
+                for file in sorted((root / "app").rglob("*.*")):
+                    archive.write(file, file.relative_to(root / "app"))
+        code = f"""
+            import pkg
+            assert pkg.scale.py_func.__code__.co_filename == {str(path)!r}
+            print(source(pkg.scale))
+            from cudabuild.errors import SourceError
+            from cudabuild.source import get_source
+            try:
+                get_source(pkg.scale.py_func)
+            except SourceError as error:
+                print("the text has changed since scale was made" in str(error))
+        """
+        assert run(code, found).split("\n") == [SHIPPED, "True"]
+        assert "SCALE was 3 when built and is 4 now" in run(
+            "import pkg; pkg.SCALE = 4; print(source(pkg.scale))", found
+        )
 
 
 @pytest.mark.parametrize("call", ["os.listdir", "builtins.open"])
