@@ -7,7 +7,9 @@ import sys
 
 from cudabuild import config
 from cudabuild.cache.toolchain import ToolchainMemo
+from cudabuild.definition import Options
 from cudabuild.errors import ImageFormatError
+from cudabuild.fingerprint.key import differences, recorded_key
 from cudabuild.image.provider import Matcher
 from cudabuild.target import find_target, rank_targets
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from cudabuild.cache.shelf import Shelf
     from cudabuild.cache.store import Cache
     from cudabuild.cache.toolchain import Toolchain
-    from cudabuild.definition import Options
     from cudabuild.image.archive import Record
     from cudabuild.image.image import ImageRequest, KernelImage
 
@@ -93,19 +94,26 @@ class CacheProvider:
                 record = matcher.choose(left)
                 if record is None:
                     return None
-                if self._is_current(record, driver):
+                obstacle = self._find_obstacle(record, driver)
+                if not obstacle:
                     image = self._cache.load(shelf, record, with_checks=False)
                     if image is not None:
                         return image
-                    matcher.reason = "holds it damaged"
-                else:
-                    matcher.reason = "holds it made by another toolchain"
+                    obstacle = "holds it damaged"
+                matcher.reason = obstacle
             except ImageFormatError as error:
                 config.warn(f"the cache {shelf.folder} is damaged ({error})")
                 return None
             left.remove(record)
         return None
 
-    def _is_current(self, record: Record, driver: int) -> bool:
+    def _find_obstacle(self, record: Record, driver: int) -> str:
+        """Why an image of the right kernel is not what would be made now, or ""."""
         wanted = self._toolchain.get(record.target, driver) if self._toolchain is not None else None
-        return wanted is None or dict(wanted) == record.read_extra()[0]
+        made_by = record.read_extra()[0]
+        if wanted is not None and dict(wanted) != made_by:
+            return f"holds it made by another toolchain ({', '.join(differences(made_by.items(), wanted.items()))})"
+        options = Options(record.options)
+        if recorded_key(record, options, made_by, config.get("cache_salt")) != record.key:
+            return "holds it under another CUDABUILD_CACHE_SALT"
+        return ""

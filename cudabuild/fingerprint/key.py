@@ -21,8 +21,22 @@ if TYPE_CHECKING:
         @property
         def name(self) -> str: ...
 
+    class Recorded(Protocol):
+        """An image as an archive describes it."""
 
-__all__ = ["Fingerprint", "Parts", "differences", "image_key", "key_parts"]
+        @property
+        def module(self) -> str: ...
+        @property
+        def qualname(self) -> str: ...
+        @property
+        def fingerprint(self) -> bytes: ...
+        @property
+        def target(self) -> str: ...
+        @property
+        def index_width(self) -> int: ...
+
+
+__all__ = ["Fingerprint", "Parts", "differences", "image_key", "key_parts", "recorded_key"]
 
 #: Labelled parts, in their canonical order.
 Parts = tuple[tuple[str, str], ...]
@@ -95,15 +109,41 @@ def key_parts(
     salt: str = "",
 ) -> Parts:
     """The labelled parts of an image key; see :func:`image_key`."""
+    name = f"{fingerprint.module}:{fingerprint.qualname}"
+    return _key_parts(fingerprint.digest, name, target.name, index_width, options, toolchain, salt)
+
+
+def _key_parts(
+    fingerprint: bytes,
+    kernel: str,
+    target: str,
+    index_width: int,
+    options: Options,
+    toolchain: Mapping[str, str],
+    salt: str,
+) -> Parts:
     return (
-        ("fingerprint", fingerprint.digest.hex()),
-        ("kernel", f"{fingerprint.module}:{fingerprint.qualname}"),
-        ("target", target.name),
+        ("fingerprint", fingerprint.hex()),
+        ("kernel", kernel),
+        ("target", target),
         ("index width", str(index_width)),
         *((f"option {spec.name}", repr(options[spec.name])) for spec in OPTIONS if not spec.changes_results),
         *((f"tool {label}", version) for label, version in sorted(toolchain.items())),
         ("salt", salt),
     )
+
+
+def recorded_key(record: Recorded, options: Options, toolchain: Mapping[str, str], salt: str) -> bytes:
+    """The image key that a record would have under a salt; another one was made under another.
+
+    Args:
+        record: of an archive.
+        options: everything that it was compiled with.
+        toolchain: what it was made by.
+        salt: as for :func:`image_key`.
+    """
+    name = f"{record.module}:{record.qualname}"
+    return _digest_of(_key_parts(record.fingerprint, name, record.target, record.index_width, options, toolchain, salt))
 
 
 def image_key(

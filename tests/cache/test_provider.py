@@ -49,13 +49,13 @@ def load(folder: Path, text: str = "N = 4\ndef k(x): x[0] = N\n", name: str = ""
 
 
 def keep(cache: Cache, module: ModuleType, target: str = "sm_90", width: int = 32, **changes: Any) -> KernelImage:
-    tools = changes.pop("toolchain", TOOLS)
+    tools, salt = changes.pop("toolchain", TOOLS), changes.pop("salt", "")
     fingerprint = compute_fingerprint(KernelDefinition(module.k), SIGNATURE)
     image = make_image(
         "k", signature="float32[::1]", fingerprint=fingerprint.digest, target=target, index_width=width,
         toolchain=tools, **changes,
     ).stamp(fingerprint)  # fmt: skip
-    image.key = image_key(fingerprint, parse_target(target), width, Options({}), tools)
+    image.key = image_key(fingerprint, parse_target(target), width, Options(changes.get("options", {})), tools, salt)
     cache.publish(image)
     return image
 
@@ -125,6 +125,21 @@ def test_a_64_bit_image_serves_any_launch_and_not_the_other_way_round(tmp_path: 
     assert widths == [32, 64]
 
 
+@pytest.mark.parametrize(("made", "now"), [("", "mine"), ("mine", ""), ("mine", "yours")])
+@pytest.mark.parametrize("toolchain", [None, lambda target: TOOLS])
+def test_another_salt_is_a_miss_with_and_without_a_compiler(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch, made: str, now: str, toolchain: Any
+) -> None:
+    module = load(tmp_path)
+    keep(cache, module, salt=made)
+    for salt in (made, now):
+        monkeypatch.setenv("CUDABUILD_CACHE_SALT", salt)
+        asked = Asked(module)
+        found = CacheProvider(cache, toolchain).find(asked.request)
+        assert (found is not None) is (salt == made)
+    assert asked.request.notes == ["cache: sm_90 holds it under another CUDABUILD_CACHE_SALT"]
+
+
 def test_another_toolchain_is_a_miss_where_there_is_a_compiler(
     tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +148,7 @@ def test_another_toolchain_is_a_miss_where_there_is_a_compiler(
     asked = Asked(module)
     newer = {**TOOLS, "llvm": "23.0"}
     assert CacheProvider(cache, lambda target: newer).find(asked.request) is None
-    assert asked.request.notes == ["cache: sm_90 holds it made by another toolchain"]
+    assert asked.request.notes == ["cache: sm_90 holds it made by another toolchain (llvm: 22.1 -> 23.0)"]
     keep(cache, module, toolchain=newer, data=b"newer")
     image = CacheProvider(cache, lambda target: newer).find(Asked(module).request)
     assert image is not None
@@ -300,6 +315,7 @@ def test_an_image_of_other_options_is_a_miss(tmp_path: Path, cache: Cache) -> No
     definition = KernelDefinition(module.k, options=options)
     fingerprint = compute_fingerprint(definition, SIGNATURE)
     image = make_image("k", signature="float32[::1]", fingerprint=fingerprint.digest, options={"fma": False})
+    image.key = image_key(fingerprint, parse_target("sm_90"), image.index_width, options, image.toolchain)
     cache.publish(image.stamp(fingerprint))
     asked = Asked(module)
     assert CacheProvider(cache).find(asked.request) is None

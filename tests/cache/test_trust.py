@@ -199,14 +199,15 @@ import watched_kernels
 from cudabuild.cache.provider import CacheProvider
 from cudabuild.cache.store import Cache
 from cudabuild.cache.toolchain import ToolchainMemo
-from cudabuild.definition import KernelDefinition
+from cudabuild.definition import KernelDefinition, Options
 from cudabuild.faults import make_fault
-from cudabuild.fingerprint import compute_fingerprint
+from cudabuild.fingerprint import compute_fingerprint, image_key
 from cudabuild.image.archive import Archive, write_archive
 from cudabuild.image.image import DeviceInfo, ImageRequest
 from cudabuild.image.index import build_index, read_index, write_index
 from cudabuild.importer import binding
 from cudabuild.importer.loads import find_loads
+from cudabuild.target import parse_target
 from cudabuild.types import float32
 
 HOSTILE = f"__import__('os').system('touch {marker}')"
@@ -236,6 +237,9 @@ def prepare(place):
         ) for target in ("sm_90", "compute_75")]
     for image in images:
         image.checks = fingerprint.checks
+        if image.qualname == "k":
+            image.key = image_key(fingerprint, parse_target(image.target), image.index_width,
+                                  Options(image.options), image.toolchain)
     Cache(os.path.join(place, "cache")).publish(*images)
     Cache(os.path.join(place, "cache")).write_note("tools-x", PICKLE)
     shipped = os.path.join(folder, "_cudabuild_watched_kernels")
