@@ -207,7 +207,7 @@ class Shelf:
                     if not data and (make or all(_is_young(segment) for segment, _ in self.segment_files())):
                         self._forget()  # made a moment ago; nothing was published yet
                         return self._index
-                    self._index = parse_index(data)
+                    self._index = parse_index(data, whole=fresh or must)
                     self._look = look
                     self._archives = {s: a for s, a in list(self._archives.items()) if s in self._index.segments}
         except FileNotFoundError:

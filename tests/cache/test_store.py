@@ -232,6 +232,28 @@ def test_a_damaged_index_is_rebuilt_from_the_segments(
         assert same(Cache(root).find(image.key, "sm_90"), image)
 
 
+def test_damage_in_a_large_index_hides_an_image_until_the_next_is_published(root: str, warnings: Any) -> None:
+    """A reader does not compare megabytes with their digest; the writer does, and makes the index anew."""
+    images = [make_image(f"k{n}") for n in range(1000)]
+    Cache(root).publish(*images)
+    index = Path(root, "sm_90", "index.cuix")
+    data = index.read_bytes()
+    lost = images[500]
+    at = data.index(lost.key)
+    index.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    cache = Cache(root)
+    assert cache.find(lost.key, "sm_90") is None
+    assert all(same(cache.find(image.key, "sm_90"), image) for image in images[:400])
+    assert warnings() == []
+    made = cache.build_once(lost.key, "sm_90", lambda: make_image("k500", key=b""))
+    assert same(made, lost)
+    (told,) = warnings()
+    assert "index.cuix is damaged and will be rebuilt" in told
+    fresh = Cache(root)
+    assert all(same(fresh.find(image.key, "sm_90"), image) for image in images)
+    assert warnings() == []
+
+
 def test_segments_of_two_generations_mixed_up(root: str, tmp_path: Path) -> None:
     """The index of one cache over the segments of another: wrong keys are misses, never wrong images."""
     other = str(tmp_path / "other")
