@@ -13,6 +13,7 @@ import os
 import struct
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 from cudabuild import config
@@ -93,10 +94,10 @@ class KeyLocks:
 
     def release(self) -> None:
         """Lets go of all."""
-        files, self._files = self._files, {}
         self._held.clear()
-        for file in files.values():
+        for path, file in list(self._files.items()):
             file.close()
+            self._files.pop(path, None)
 
     def _path(self, key: bytes) -> str:
         return os.path.join(self._folder, "keys" if _has_ranges else f"{key[0] % _STRIPES:02x}")
@@ -133,10 +134,9 @@ def hold_lock(path: str, timeout: float, purpose: str, warning: str | None = Non
         purpose: what is waited for, for the log.
         warning: the key under which it is warned, once, that there can be no locks; the folder's by default.
     """
-    lock = _open_lock(path)
-    held = _wait(lambda: lock.take(0, 0), path, timeout, purpose, warning)
-    try:
-        yield held
+    lock = _open_lock(path)  # which opens no file yet
+    try:  # around the taking too: an interruption may come just after it
+        yield _wait(lambda: lock.take(0, 0), path, timeout, purpose, warning)
     finally:
         lock.close()
 
@@ -173,7 +173,8 @@ def _wait(attempt: Callable[[], bool], path: str, timeout: float, purpose: str, 
             return False
         waited = time.monotonic() - start
         if waited >= timeout:
-            config.warn(f"the lock {path} was not free within {timeout:.0f} s: going on without", f"lock {path}")
+            told_as = warning or f"lock {path}"
+            config.warn(f"the lock {path} was not free within {timeout:.0f} s: going on without", told_as)
             return False
         if waited >= _PATIENCE and not told:
             config.log("info", f"waiting for {purpose} in another process ({path})")
@@ -210,7 +211,7 @@ class _RangeFile:
         if self._file < 0:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
             self._file = os.open(self._path, flags, 0o600)
-            _open_files[id(self)] = self
+            _open_files.add(self)
         try:
             fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0))
         except OSError as error:
@@ -233,17 +234,18 @@ class _RangeFile:
         """Lets go of everything."""
         if self._substitute is not None:
             self._substitute.close()
-        file, self._file = self._file, -1
-        if file < 0:
+        if self._file < 0:
             return
-        _open_files.pop(id(self), None)
         # Unlocked first: a forked process may have the file open too. Where that fails, closing does it.
-        for let_go in (
-            lambda: fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)),
-            lambda: os.close(file),
-        ):
-            with contextlib.suppress(OSError):  # the file system went away: so did the lock
-                let_go()
+        with contextlib.suppress(OSError):  # the file system went away: so did the lock
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+        file, self._file = self._file, -1  # before it is closed: nobody may close another file of that number
+        _open_files.discard(self)
+        with contextlib.suppress(OSError):
+            os.close(file)
+
+    def __del__(self) -> None:
+        self.close()  # where an interruption came before that
 
     def forget(self) -> None:
         """In a forked process: the lock is its parent's, and must not outlive that here."""
@@ -277,11 +279,11 @@ class _WholeFile:
 
 
 #: Those that are open now.
-_open_files: dict[int, _RangeFile] = {}
+_open_files: weakref.WeakSet[_RangeFile] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for file in list(_open_files.values()):
+    for file in list(_open_files):
         file.forget()
     _open_files.clear()
 

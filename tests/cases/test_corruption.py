@@ -45,8 +45,9 @@ def test_a_cut_off_file_is_one_warning_and_one_compilation(
     assert second.launch(module.k) == symbol
     assert second.launch(module.k) == symbol
     told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert str(path) in told[0]
+    # An index without a byte is one that another process is about to write.
+    assert len(told) == (kind == "archive" or keep > 0)
+    assert all(str(path) in line for line in told)
     assert len(second.compiled) == 1
     third = Machine(root)
     assert third.launch(module.k) == symbol
@@ -152,7 +153,9 @@ def run_traced(trap: LineTrap, work: Callable[[], object]) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed file", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_exception_at_any_line_of_a_publishing_leaves_a_sound_cache(root: Path) -> None:
+def test_an_exception_at_any_line_of_a_publishing_leaves_a_sound_cache(
+    root: Path, request: pytest.FixtureRequest
+) -> None:
     old = [make_image(f"old{number}") for number in range(8)]
     for image in old[:7]:
         Cache(str(root)).publish(image)
@@ -180,7 +183,9 @@ def test_an_exception_at_any_line_of_a_publishing_leaves_a_sound_cache(root: Pat
     assert finished
     assert len(trap.seen) > 100
     assert any("write.py" in file for file, _ in trap.seen)
-    stopped = [not attempt(place)[1] for place in trap.seen]
+    every = 1 if request.config.getoption("--examples") else 5  # every line, where more is asked for
+    places = [place for number, place in enumerate(trap.seen) if number % every == 0 or "locks.py" in place[0]]
+    stopped = [not attempt(place)[1] for place in places]
     assert sum(stopped) > 0.9 * len(stopped), "most lines let an exception through"
 
 
