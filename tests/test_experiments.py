@@ -14,6 +14,7 @@ NAMES = (
     "adopted_packages",
     "big_arrays",
     "big_build",
+    "binding_cost",
     "build_matrix",
     "device_agreement",
     "edited_copy",
@@ -25,6 +26,7 @@ NAMES = (
     "planted_faults",
     "random_programs",
     "recorded_package",
+    "site_cache",
     "slice_corpus",
     "wheel_contents",
 )

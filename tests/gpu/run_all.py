@@ -182,6 +182,11 @@ def parts(machine: Machine, out: Path) -> dict[str, tuple[list[str | Path], dict
             else {}
         ),
         "recorded": ([machine.full, EXPERIMENTS / "recorded_package.py", "--gpu"], checkout, 120),
+        "binding": (
+            [machine.full, EXPERIMENTS / "binding_cost.py", "--gpu", "--out", out / "binding.json"],
+            plain,
+            150,
+        ),
         "launch": ([sys.executable, BENCHMARKS / "bench_launch.py", "--out", out / "launch.json"], host, 90),
         "cold_start": (
             [
