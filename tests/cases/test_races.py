@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -293,41 +292,3 @@ def test_a_file_that_cannot_be_replaced_while_others_read_it_escapes_nobody(
     Cache(str(root)).publish(*map(make_image, names))
     assert all(Cache(str(root)).find(make_image(name).key, "sm_90") is not None for name in names)
     assert len(capsys.readouterr().err.splitlines()) <= 1
-
-
-@forks
-def test_a_cache_that_is_wiped_under_running_compilations_costs_no_result(
-    root: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """``rm -r``, again and again, while three processes compile, publish and load."""
-    names = [f"k{number}" for number in range(10)]
-    stop = time.monotonic() + 1.5
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                while time.monotonic() < stop:
-                    cache = Cache(str(root))
-                    for name in names:
-                        image = make_image(name)
-                        found = cache.build_once(image.key, "sm_90", lambda name=name: make_image(name, key=b""))
-                        assert bytes(found.data) == image.data
-                        again = cache.find(image.key, "sm_90")
-                        assert again is None or bytes(again.data) == image.data
-                status = 0
-            finally:
-                os._exit(status)
-        children.append(child)
-    wiped = 0
-    while time.monotonic() < stop:
-        time.sleep(0.01)
-        shutil.rmtree(root, ignore_errors=True)
-        wiped += 1
-    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 3
-    assert wiped > 10
-    told = capfd.readouterr().err.splitlines()
-    assert len(told) <= 3, "one warning for each process"
-    Cache(str(root)).publish(*map(make_image, names))
-    assert all(Cache(str(root)).find(make_image(name).key, "sm_90") is not None for name in names)
