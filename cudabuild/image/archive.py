@@ -11,6 +11,7 @@ ones, so bounds and kinds are compared all the same.
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 
 from cudabuild.digest import digest, digest_parts
@@ -21,7 +22,6 @@ from cudabuild.image.image import KNOWN_LAUNCH_ABIS, KernelImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
@@ -129,7 +129,8 @@ class Archive:
             source: a path, which is mapped; or the bytes of a file (a zip import has no path to map).
             name: what to call it in messages; the path by default.
             target: what its images must be for, where its place says so: files can be mixed up.
-            opener: opens the path, as for :func:`open`; may refuse it with an OSError.
+            opener: opens the path, as for :func:`open`, or refuses it. The file is then read piece by piece instead of
+                mapped: a file server can take a file away, and touching a map of such a file ends the process.
 
         Raises:
             ImageFormatError: it is not an archive of a schema that this version reads, it was cut off, or it is for
@@ -137,7 +138,11 @@ class Archive:
             OSError: it cannot be opened.
         """
         self.name = name or (source if isinstance(source, str) else "<bytes>")
-        self._bytes = memoryview(_map(source, opener) if isinstance(source, str) else source)
+        self._bytes: memoryview | _OpenFile
+        if isinstance(source, str):
+            self._bytes = memoryview(_map(source)) if opener is None or _pread is None else _OpenFile(source, opener)
+        else:
+            self._bytes = memoryview(source)
         self._verified: set[tuple[int, int, bytes]] = set()
         self._memo: dict[int, Details] = {}
         size = len(self._bytes)
@@ -224,18 +229,18 @@ class Archive:
         return bytes(self._bytes[at : at + 32])
 
     def _number_of_name(self, place: int) -> int:
-        number: int = _U32.unpack_from(self._bytes, self._names + place * 4)[0]
+        number = self._number(_U32, self._names + place * 4)
         if number >= self.count:
             raise self._damaged("a record number beyond its table")
         return number
 
-    def piece(self, offset: int, length: int) -> memoryview:
-        """Some of its bytes, not copied; raises ImageFormatError where they lie outside the file."""
+    def piece(self, offset: int, length: int) -> bytes | memoryview:
+        """Some of its bytes, not copied where it is mapped; raises ImageFormatError where they lie outside the file."""
         if offset + length > len(self._bytes):
             raise self._damaged("a description beyond its end")
         return self._bytes[offset : offset + length]
 
-    def read_description(self, packed: memoryview) -> Any:
+    def read_description(self, packed: bytes | memoryview) -> Any:
         """What a description says.
 
         Raises:
@@ -258,11 +263,11 @@ class Archive:
         return fields
 
     def _number(self, form: struct.Struct, at: int) -> int:
-        number: int = form.unpack_from(self._bytes, at)[0]
+        number: int = form.unpack(self._bytes[at : at + form.size])[0]
         return number
 
-    def data(self, offset: int, length: int, check: bytes) -> memoryview:
-        """An image's bytes, not copied; their digest is compared once per process."""
+    def data(self, offset: int, length: int, check: bytes) -> bytes | memoryview:
+        """An image's bytes. In a map they are not copied, and their digest is compared once per process."""
         if length == 0 or offset + length > len(self._bytes):
             raise self._damaged("an image beyond its end")
         data = self._bytes[offset : offset + length]
@@ -270,7 +275,8 @@ class Archive:
         if place not in self._verified:
             if digest(data) != check:
                 raise self._damaged("the bytes of an image are damaged")
-            self._verified.add(place)
+            if isinstance(data, memoryview):  # what is read again is compared again
+                self._verified.add(place)
         return data
 
     def _damaged(self, what: str) -> ImageFormatError:
@@ -284,12 +290,48 @@ def _same(place: int) -> int:
     return place
 
 
-def _map(path: str, opener: Callable[[str, int], int] | None) -> mmap.mmap | bytes:
-    with open(path, "rb", opener=opener) as stream:
+def _map(path: str) -> mmap.mmap | bytes:
+    with open(path, "rb") as stream:
         try:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file cannot be mapped
             return b""
+
+
+#: Reads at a place of an open file; missing on Windows, where nobody can take an open file away.
+_pread: Callable[[int, int, int], bytes] | None = getattr(os, "pread", None)
+
+
+class _OpenFile:
+    """A file that is read by slices, in place of a map of it; reading raises OSError where it is not there any more."""
+
+    __slots__ = ("_descriptor", "_path", "_size")
+
+    def __init__(self, path: str, opener: Callable[[str, int], int]) -> None:
+        self._path = path
+        self._descriptor = -1
+        with open(path, "rb", buffering=0, opener=opener) as stream:
+            self._descriptor = os.dup(stream.fileno())
+        self._size = os.fstat(self._descriptor).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, place: slice) -> bytes:
+        at, end, _ = place.indices(self._size)
+        pieces = []
+        while at < end:
+            # An OSError is no damage: another computer took the file away, a file server does not answer.
+            piece = os.pread(self._descriptor, end - at, at)
+            if not piece:
+                raise ImageFormatError(f"{self._path}: it was cut off while it was read")
+            pieces.append(piece)
+            at += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        if self._descriptor >= 0:
+            close(self._descriptor)
 
 
 class Record:
@@ -324,7 +366,7 @@ class Record:
     def _number(self, form: struct.Struct, offset: int) -> int:
         return self._archive._number(form, self._at + offset)
 
-    def _piece(self, offset: int, length: int) -> memoryview:
+    def _piece(self, offset: int, length: int) -> bytes | memoryview:
         """What the record points to: by the places of an offset and a length in it."""
         return self._archive.piece(self._number(_U64, offset), self._number(_U32, length))
 

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gc
+import mmap
+import os
 import random
 import struct
 import subprocess
@@ -423,6 +428,91 @@ def test_image_bytes_are_compared_once_per_process(tmp_path: Path, monkeypatch: 
     archive.find_fingerprint(digest(b"k"))[0].load_image("shipped")
     with pytest.raises(AssertionError, match="compared again"):
         archive.data(128, 8, bytes(32))
+
+
+def test_an_archive_is_opened_once_by_one_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_archive(tmp_path / "a.cuar", [make_image(f"k{n}") for n in range(20)], "sm_90")
+    calls: list[str] = []
+
+    def counted(name: str, real: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            calls.append(name)
+            return real(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr("builtins.open", counted("open", open))
+    monkeypatch.setattr("os.read", counted("read", os.read))
+    monkeypatch.setattr("os.pread", counted("pread", os.pread), raising=False)
+    monkeypatch.setattr("mmap.mmap", counted("mmap", mmap.mmap))
+    archive = Archive(str(tmp_path / "a.cuar"))
+    images = [record.load_image("shipped") for record in archive.records()]
+    assert calls == ["open", "mmap"]
+    assert all(isinstance(image.data, memoryview) for image in images)
+
+
+def opened(path: Path) -> Archive:
+    """As the cache opens its files: read by call, not mapped."""
+    return Archive(str(path), opener=lambda name, flags: os.open(name, flags))
+
+
+reads_by_call = pytest.mark.skipif(not hasattr(os, "pread"), reason="this system maps the cache's files too")
+
+
+def test_a_file_that_is_read_by_call_gives_the_same(tmp_path: Path) -> None:
+    written = [make_image(f"k{n}", index_width=width) for n in range(9) for width in (32, 64)]
+    write_archive(tmp_path / "a.cuar", written, "sm_90")
+    mapped, read = Archive(str(tmp_path / "a.cuar")), opened(tmp_path / "a.cuar")
+    for one, other in zip(mapped.records(), read.records(), strict=True):
+        assert facts(one.load_image("cached", with_checks=True)) == facts(other.load_image("cached", with_checks=True))
+    assert len(read.find_named("package.module", "k3", "float32, float32[::1]")) == 2
+    (tmp_path / "a.cuar").unlink()
+    assert facts(read.find_fingerprint(digest(b"k3"))[0].load_image("cached")) is not None, "an open file stays"
+
+
+@reads_by_call
+def test_a_file_that_shrinks_while_it_is_open_ends_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_archive(tmp_path / "a.cuar", [make_image("k", data=b"x" * 9000)], "sm_90")
+    archive = opened(tmp_path / "a.cuar")
+    (record,) = archive.records()
+    os.truncate(tmp_path / "a.cuar", 4096)
+    with pytest.raises(ImageFormatError, match=r"a\.cuar: it was cut off while it was read"):
+        record.load_image("cached")
+    os.truncate(tmp_path / "a.cuar", 0)
+    with pytest.raises(ImageFormatError, match=r"a\.cuar: it was cut off while it was read"):
+        archive.record(0)
+
+    def stale(*_: object) -> bytes:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr("os.pread", stale)
+    with pytest.raises(OSError, match="Stale file handle"):  # no damage: it may be readable again
+        archive.record(0)
+
+
+@reads_by_call
+def test_what_is_read_by_call_is_compared_each_time(tmp_path: Path) -> None:
+    write_archive(tmp_path / "a.cuar", [make_image("k", data=b"x" * 9000)], "sm_90")
+    (record,) = opened(tmp_path / "a.cuar").records()
+    assert bytes(record.load_image("cached").data) == b"x" * 9000
+    with open(tmp_path / "a.cuar", "r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        stream.write(b"y")
+    with pytest.raises(ImageFormatError, match="the bytes of an image are damaged"):
+        record.load_image("cached")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the entries of /proc/self/fd")
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    write_archive(tmp_path / "a.cuar", [make_image()], "sm_90")
+    (tmp_path / "b.cuar").write_bytes(b"none")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        for path in (tmp_path / "a.cuar", tmp_path / "b.cuar", tmp_path / "c.cuar"):
+            with contextlib.suppress(ImageFormatError, FileNotFoundError):
+                opened(path).record(0).load_image("cached")
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_opening_and_loading_import_nothing_heavy(tmp_path: Path) -> None:
