@@ -35,13 +35,18 @@ STARTED = time.time()
 
 
 def is_sourceless(function: FunctionType) -> bool:
-    """Whether a function came from a ``.pyc`` file alone.
+    """Whether a function came from bytecode alone: a ``.pyc`` file, or an application that somebody froze.
 
-    That names a source file of the machine where it was made; what stands under that name here, if anything, is not
-    what it was made of, as far as anybody knows.
+    Such code names a source file of the machine where it was made, or one without a folder; what stands under that name
+    here, if anything, is not what it was made of, as far as anybody knows.
     """
-    scope = function.__globals__
-    return str(getattr(scope.get("__loader__"), "path", None) or scope.get("__file__")).endswith(".pyc")
+    scope, named = function.__globals__, function.__code__.co_filename
+    file = str(getattr(scope.get("__loader__"), "path", None) or scope.get("__file__"))
+    return file.endswith(".pyc") or (_is_absolute(file) and not named.startswith("<") and not _is_absolute(named))
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith(("/", "\\")) or path[1:2] == ":"
 
 
 class OptionSpec:

@@ -400,6 +400,38 @@ class TestWhatWasImported:
             "import pkg; pkg.SCALE = 4; print(source(pkg.scale))", found
         )
 
+    def test_a_frozen_application_in_a_folder_with_another_version_of_its_source(self, tmp_path: Path) -> None:
+        """PyInstaller's bytecode names files without their folder, and its loader has the path where they would be."""
+        root = write_files(tmp_path, {"src/pkg/__init__.py": KERNEL})
+        build_archives(root / "src", "pkg/_cudabuild", "pkg")
+        shutil.copytree(root / "src" / "pkg" / "_cudabuild", root / "app" / "pkg" / "_cudabuild")
+        (root / "src" / "pkg" / "__init__.py").write_text(KERNEL.replace("x[i] * SCALE", "x[i] - SCALE"))
+        code = f"""
+            import importlib.machinery, importlib.util, os
+            class Loader:
+                name, path = "pkg", {str(root / "app" / "pkg" / "__init__.py")!r}
+                def create_module(self, spec): return None
+                def exec_module(self, module):
+                    exec(compile({KERNEL!r}, "pkg/__init__.py", "exec"), module.__dict__)
+                def get_data(self, path):
+                    with open(path, "rb") as stream:
+                        return stream.read()
+            spec = importlib.machinery.ModuleSpec("pkg", Loader(), origin=Loader.path, is_package=True)
+            spec.has_location = True
+            spec.submodule_search_locations.append(os.path.dirname(Loader.path))
+            pkg = sys.modules["pkg"] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(pkg)
+            os.chdir({str(root / "src")!r})
+            print(source(pkg.scale))
+            from cudabuild.errors import SourceError
+            from cudabuild.source import get_source
+            try:
+                get_source(pkg.scale.py_func)
+            except SourceError as error:
+                print("the text has changed since scale was made" in str(error))
+        """
+        assert run(code).split("\n") == [SHIPPED, "True"]
+
 
 @pytest.mark.parametrize("call", ["os.listdir", "builtins.open"])
 def test_archives_that_cannot_be_read_for_a_moment(site: Path, call: str) -> None:
