@@ -20,6 +20,8 @@ NAMES = (
     "edited_copy",
     "identity",
     "import_cost",
+    "injected_faults",
+    "killed_writers",
     "language_table",
     "mutated_archives",
     "no_llvmlite",
