@@ -40,8 +40,8 @@ def find_root() -> str | None:
     return path if os.path.isabs(path) else None
 
 
-def prepare_root(path: str) -> bool:
-    """Makes the cache's folder where it is not there; False, with one warning, where it cannot be used."""
+def prepare_root(path: str, *, quiet: bool = False) -> bool:
+    """Makes the cache's folder where it is not there; False where it cannot be used; warns once unless ``quiet``."""
     try:
         make_folder(path)
         reason = check_private(path)
@@ -49,7 +49,7 @@ def prepare_root(path: str) -> bool:
             reason = "it is read-only"
     except OSError as error:
         reason = error.strerror or str(error)
-    if reason:
+    if reason and not quiet:
         config.warn(
             f"the cache {path} is not used: {reason}; set CUDABUILD_CACHE_DIR to a folder of your own",
             warning_key(path),

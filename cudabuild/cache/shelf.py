@@ -77,7 +77,7 @@ class Shelf:
         try:
             make_folder(self.folder)
         except OSError as error:
-            self._report_unreadable(self.folder, error)
+            self.report_unreadable(self.folder, error)
             return None
         until = time.monotonic() + SETTLING
         while True:
@@ -119,6 +119,15 @@ class Shelf:
             return 0.0
         return entry.sequence / 1e9 if entry is not None else 0.0
 
+    def find_segment(self, key: bytes) -> int:
+        """The number of the segment that holds the image of a key; 0 where it is not here."""
+        try:
+            entry = self._read_index().find_key(key)
+        except ImageFormatError as error:
+            self._report_damaged_index(error)
+            return 0
+        return entry.segment if entry is not None else 0
+
     def _find(self, look_up: Callable[[Index], Iterable[Entry]]) -> list[Record]:
         records, complete = self._read_all(look_up)
         if not complete:  # segments were merged or evicted after the index was read
@@ -154,7 +163,7 @@ class Shelf:
             self.report_damage(entry.segment, error)
             return None
         except OSError as error:  # no damage: too many open files, a file server that is away
-            self._report_unreadable(self._path(entry.segment), error)
+            self.report_unreadable(self._path(entry.segment), error)
             return None
 
     def report_damage(self, segment: int, error: Exception) -> None:
@@ -163,7 +172,8 @@ class Shelf:
         path = self._path(segment)
         config.warn(f"the cache file {path} is damaged and will be repaired ({error})", f"damaged {path}")
 
-    def _report_unreadable(self, path: str, error: OSError) -> None:
+    def report_unreadable(self, path: str, error: OSError) -> None:
+        """Warns of what cannot be read now; it is a miss, and no damage."""
         config.warn(
             f"the cache file {path} cannot be read ({error.strerror or error}): its images are compiled anew",
             self._warning,
@@ -218,7 +228,7 @@ class Shelf:
             self._forget()
             if must:
                 raise
-            self._report_unreadable(path, error)
+            self.report_unreadable(path, error)
         return self._index
 
     def _forget(self) -> None:
@@ -318,6 +328,20 @@ class Shelf:
                     continue
         return sorted(found, key=lambda item: item[0])
 
+    def live_segments(self) -> list[tuple[int, os.stat_result]]:
+        """The segments that the index names, as one moment had them, with what ``stat`` says of them.
+
+        While segments are merged there are files of both generations: who counts files counts images twice.
+        """
+        named: tuple[int, ...] = ()
+        here: dict[int, os.stat_result] = {}
+        for _ in range(3):  # another process may merge in between
+            named = self._read_index().segments
+            here = dict(self.segment_files())
+            if here.keys() >= set(named):
+                break
+        return [(segment, here[segment]) for segment in named if segment in here]
+
     def _current_entries(self, written: list[int]) -> list[Entry]:
         """What the index should say now: what it says, or what the segments hold where it is missing or damaged.
 
@@ -393,19 +417,22 @@ class Shelf:
 
     def _merge(self, entries: list[Entry], written: list[int]) -> list[Entry]:
         """Merges segments of like size when there are ``_FANOUT`` of them, smallest first."""
-        sizes = {segment: stat.st_size for segment, stat in self.segment_files()}
+        seen = dict(self.segment_files())
         tiers: dict[int, list[int]] = {}
         counts: dict[int, int] = {}
         for entry in entries:
             counts[entry.segment] = counts.get(entry.segment, 0) + 1
         for segment, count in counts.items():
-            if sizes.get(segment, _LARGEST_MERGE) < _LARGEST_MERGE:  # those that are seen
+            if segment in seen and seen[segment].st_size < _LARGEST_MERGE:
                 tiers.setdefault((count.bit_length() - 1) // 3, []).append(segment)
         for tier in sorted(tiers):
             group = set(tiers[tier])
             if len(group) >= _FANOUT:
                 try:
                     moved = self._salvage([entry for entry in entries if entry.segment in group], written)
+                    if moved:  # as old as what is in it
+                        used = max(seen[segment].st_mtime for segment in group)
+                        os.utime(self._path(moved[0].segment), (used, used))
                 except OSError:  # a later publishing merges
                     return entries
                 return [entry for entry in entries if entry.segment not in group] + moved

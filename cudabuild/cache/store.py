@@ -55,7 +55,7 @@ class Cache:
         self._prepared: bool | None = None
         self._memory: dict[bytes, KernelImage] = {}
         self._shelves: dict[tuple[str, str], Shelf] = {}
-        self._threads: dict[bytes, LockType] = {}
+        self._threads: dict[bytes, tuple[LockType, int]] = {}
         self._guard = allocate_lock()  # not threading's: importing that costs 3 ms
 
     @classmethod
@@ -84,11 +84,14 @@ class Cache:
         return None
 
     def load(self, shelf: Shelf, record: Record, with_checks: bool = True) -> KernelImage | None:
-        """The image of a record, its bytes verified; None, with a warning, where they are damaged."""
+        """The image of a record, its bytes verified; None, with a warning, where they are damaged or cannot be read."""
         try:
             image = record.load_image("cached", with_checks)
         except ImageFormatError as error:
             shelf.report_damaged_record(record, error)
+            return None
+        except OSError as error:
+            shelf.report_unreadable(record.file, error)
             return None
         if shelf.is_writable:
             note_use(record.file)
@@ -137,9 +140,17 @@ class Cache:
             if len(image.key) != 32:
                 raise ValueError(f"{image!r} has no image key")
             by_target.setdefault(image.target, []).append(image)
+        published = {}
         for target, group in by_target.items():
-            if not self._publish(target, group):
+            if self._publish(target, group):
+                published[target] = group[0].key
+            else:
                 self._memory.update((image.key, image) for image in group)
+        if published:
+            try:
+                self._evict(published)
+            except OSError as error:  # what was published is there: the next publishing evicts
+                config.log("debug", f"the cache {self.root} cannot be kept under its size: {error}")
 
     def _publish(self, target: str, images: list[KernelImage]) -> bool:
         if not self._prepare():
@@ -155,32 +166,48 @@ class Cache:
                 warning_key(self.root or ""),
             )
             return False
-        try:
-            self._evict(target, shelf)
-        except OSError as error:  # what was published is there: the next publishing evicts
-            config.log("debug", f"the cache {self.root} cannot be kept under its size: {error}")
         return True
 
-    def _prepare(self) -> bool:
-        """Whether the writable layer can be written to; its folder is made where it is missing."""
+    def _prepare(self, *, quiet: bool = False) -> bool:
+        """Whether the writable layer can be written to; its folder is made where it is missing.
+
+        Args:
+            quiet: nothing is told where it cannot be: nobody loses anything by it.
+        """
         if self.root is None or self._prepared is False:
             return False
         if not (self._prepared and os.path.isdir(self.root)):
-            self._prepared = prepare_root(self.root)
+            usable = prepare_root(self.root, quiet=quiet)
+            if quiet and not usable:
+                return False
+            self._prepared = usable
         return self._prepared
 
-    def _evict(self, published: str, shelf: Shelf) -> None:
-        """Keeps the whole cache under its size."""
+    def _evict(self, published: dict[str, bytes]) -> None:
+        """Keeps the whole cache under its size; segments stay that hold these keys, of what was published just now."""
         limit = config.get("cache_size") if self._limit is None else self._limit
-        found = [
-            (target, segment, stat.st_mtime, stat.st_size)
-            for target in self.targets()
-            for segment, stat in self.shelves(target)[0].segment_files()
-        ]
-        newest = max((segment for target, segment, _, _ in found if target == published), default=0)
-        victims = choose_victims(found, limit, frozenset({(published, newest)}))
-        for target in {target for target, _ in victims}:
-            self.shelves(target)[0].remove(segment for name, segment in victims if name == target)
+        shelves = {target: self.shelves(target)[0] for target in self.targets()}
+        files = sum(stat.st_size for shelf in shelves.values() for _, stat in shelf.segment_files())
+        if files <= limit or self.root is None:
+            return
+        from cudabuild.cache.locks import try_lock
+
+        # Two that count the same segments at once would remove as much twice.
+        release = try_lock(os.path.join(self._locks_folder(self.root), "evict"), warning_key(self.root))
+        if release is None:
+            return
+        try:
+            found = [
+                (target, segment, stat.st_mtime, stat.st_size)
+                for target, shelf in shelves.items()
+                for segment, stat in shelf.live_segments()
+            ]
+            newest = frozenset((target, shelves[target].find_segment(key)) for target, key in published.items())
+            victims = choose_victims(found, limit, newest)
+            for target in dict(victims):
+                shelves[target].remove(segment for name, segment in victims if name == target)
+        finally:
+            release()
 
     def build_once(self, key: bytes, target: str, make: Callable[[], KernelImage]) -> KernelImage:
         """The image with an image key, made if nobody has made it: once, however many threads and processes ask at
@@ -192,14 +219,17 @@ class Cache:
             make: compiles the image; what it raises passes through, and the next asker tries again.
         """
         with self._guard:
-            lock = self._threads.setdefault(key, allocate_lock())
+            lock, users = self._threads.get(key) or (allocate_lock(), 0)
+            self._threads[key] = lock, users + 1
         try:
             with lock:
                 found = self.find(key, target)
                 return self._build(key, target, make) if found is None else found
         finally:
             with self._guard:
-                self._threads.pop(key, None)
+                lock, users = self._threads.pop(key)
+                if users > 1:  # the next one has it
+                    self._threads[key] = lock, users - 1
 
     def _build(self, key: bytes, target: str, make: Callable[[], KernelImage]) -> KernelImage:
         locks = self.open_locks()
@@ -248,7 +278,7 @@ class Cache:
 
     def write_note(self, name: str, data: bytes) -> None:
         """Keeps a small record beside the images; where that cannot be done it is found out anew next time."""
-        if not self._prepare() or self.root is None:
+        if not self._prepare(quiet=True) or self.root is None:
             return
         folder = os.path.join(self.root, _NOTES)
         temporary = os.path.join(folder, f"{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")

@@ -14,8 +14,9 @@ import pytest
 from image_making import make_image
 
 from cudabuild import config
-from cudabuild.cache import shelf
+from cudabuild.cache import locks, shelf
 from cudabuild.cache.evict import choose_victims
+from cudabuild.cache.shelf import Shelf
 from cudabuild.cache.store import Cache
 from cudabuild.digest import digest
 from cudabuild.image.image import KernelImage
@@ -340,6 +341,123 @@ def test_what_killed_writers_left_is_swept_later(root: str) -> None:
     Cache(root).publish(make_image("other"))
     assert not old.exists()
     assert young.exists()
+
+
+# size: evictors that meet
+
+
+def kept(root: str, images: list[KernelImage]) -> list[int]:
+    return [number for number, image in enumerate(images) if Cache(root).find(image.key, image.target) is not None]
+
+
+def age(root: str, images: list[KernelImage]) -> None:
+    """Publishes images, one segment each, the first used the longest ago."""
+    for number, image in enumerate(images):
+        before = set(Path(root).rglob("seg-*"))
+        Cache(root).publish(image)
+        for path in set(Path(root).rglob("seg-*")) - before:
+            os.utime(path, (time.time() - 1000 + number,) * 2)
+
+
+def test_segments_of_two_generations_are_counted_once(root: str) -> None:
+    """While others merge, or until the leavings of a killed one are swept, images lie in two files."""
+    images = [make_image(f"k{n}", data=os.urandom(9000)) for n in range(4)]
+    age(root, images)
+    for number, path in enumerate(segments(root)):
+        (path.parent / f"seg-{number + 1:016x}.cuar").write_bytes(path.read_bytes())
+    Cache(root, limit=60_000).publish(make_image("new"))
+    assert kept(root, images) == [0, 1, 2, 3]
+    Cache(root, limit=30_000).publish(make_image("newer"))
+    assert kept(root, images) == [2, 3]
+
+
+def test_one_evicts_at_a_time(root: str) -> None:
+    images = [make_image(f"k{n}", data=os.urandom(9000)) for n in range(4)]
+    age(root, images)
+    os.mkdir(os.path.join(root, "locks"))
+    release = locks.try_lock(os.path.join(root, "locks", "evict"))
+    assert release is not None
+    Cache(root, limit=20_000).publish(make_image("new"))
+    assert kept(root, images) == [0, 1, 2, 3]
+    release()
+    Cache(root, limit=20_000).publish(make_image("newer"))
+    assert kept(root, images) == [3]
+
+
+def test_two_evictors_that_see_the_same_remove_it_once(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins when the first has counted and removed nothing yet; a third comes after both."""
+    images = [make_image(f"k{n}", data=os.urandom(9000)) for n in range(6)]
+    age(root, images)
+    limit = 5 * 9600
+    real, met = Shelf.remove, []
+
+    def remove(self: Shelf, *args: Any, **kwargs: Any) -> bool:
+        if not met:
+            met.append(True)
+            Cache(root, limit=limit).publish(make_image("second", target="sm_80"))
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(Shelf, "remove", remove)
+    Cache(root, limit=limit).publish(make_image("first", target="sm_80"))
+    left = kept(root, images)
+    assert met
+    assert left == list(range(6 - len(left), 6))
+    assert sum(path.stat().st_size for path in segments(root)) > 0.9 * limit - 9600
+    Cache(root, limit=limit).publish(make_image("third", target="sm_80"))
+    assert kept(root, images) == left
+
+
+def test_merged_segments_are_as_old_as_what_is_in_them(root: str) -> None:
+    old = [make_image(f"k{n}") for n in range(7)]
+    age(root, old)
+    Cache(root).publish(make_image("new", data=os.urandom(200)))
+    (merged,) = segments(root)
+    assert time.time() - merged.stat().st_mtime < 100, "the newest was used now"
+    for number in range(7):
+        for other in range(8):
+            Cache(root).publish(make_image(f"more{number} {other}"))
+        for path in segments(root):
+            os.utime(path, (time.time() - 5000,) * 2)
+    assert len(segments(root)) == 8
+    Cache(root).publish(make_image("last"))
+    last, merged = sorted(segments(root), key=lambda path: path.stat().st_size)
+    assert time.time() - merged.stat().st_mtime > 1000
+    assert time.time() - last.stat().st_mtime < 100
+
+
+def test_threads_that_miss_while_another_fails_make_it_one_at_a_time() -> None:
+    cache = Cache(None)
+    key = make_image().key
+    inside, most = [0], [0]
+    entered = threading.Event()
+    results: list[object] = []
+
+    def make() -> KernelImage:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        entered.set()
+        time.sleep(0.05)
+        inside[0] -= 1
+        if len(results) < 2:
+            raise RuntimeError("no")
+        return make_image()
+
+    def work() -> None:
+        try:
+            results.append(cache.build_once(key, "sm_90", make))
+        except RuntimeError as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+        entered.wait(5)
+        time.sleep(0.03)  # some come while another has just failed
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    assert [type(result).__name__ for result in results] == ["RuntimeError"] * 2 + ["KernelImage"] * 4
+    assert not cache._threads
 
 
 # places
