@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cudabuild.errors import LaunchError as LaunchError
     from cudabuild.errors import NoImageError as NoImageError
     from cudabuild.importer.adopt import adopt as adopt
+    from cudabuild.preflight import coverage as coverage
     from cudabuild.types import Array as Array
     from cudabuild.types import Tuple as Tuple
     from cudabuild.types import bfloat16 as bfloat16
@@ -57,6 +58,7 @@ __all__ = [
     "bool_",
     "complex64",
     "complex128",
+    "coverage",
     "cuda",
     "current_device",
     "device_function",
@@ -78,6 +80,7 @@ __all__ = [
 _HOMES = {
     "cudabuild.decorators": ("current_device", "device_function", "kernel"),
     "cudabuild.importer.adopt": ("adopt",),
+    "cudabuild.preflight": ("coverage",),
     "cudabuild.errors": ("CompilationError", "CudabuildError", "DriverError", "LaunchError", "NoImageError"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

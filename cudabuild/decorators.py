@@ -245,6 +245,12 @@ class Services:
             chosen = choose_target(device.info) if device.kind == "gpu" else parse_target("75")
         return dump(definition, signature, stage, chosen, index_width)
 
+    def explain(self, dispatcher: Dispatcher, signature: Signature, target: str | None, driver: str | None) -> str:
+        """What an overload loads, and why nothing better; see ``Dispatcher.explain``."""
+        from cudabuild.preflight import explain_overload
+
+        return explain_overload(dispatcher, signature, target, driver)
+
     def to_device(self, value: Any) -> Any:
         """A copy of an array in device memory."""
         from cudabuild.host_api import to_device
@@ -344,9 +350,22 @@ class _LateProvider:
 
     def find(self, request: Any) -> Any:
         """See ``ImageProvider``."""
+        return self._get().find(request)
+
+    def foresee(self, request: Any) -> str:
+        """See ``CompiledProvider``."""
+        foresee = getattr(self._get(), "foresee", None)
+        return str(foresee(request)) if foresee is not None else ""
+
+    def find_nearest(self, request: Any, *, named: bool = False) -> str:
+        """See ``ShippedProvider``."""
+        find_nearest = getattr(self._get(), "find_nearest", None)
+        return str(find_nearest(request, named=named)) if find_nearest is not None else ""
+
+    def _get(self) -> ImageProvider:
         if self._provider is None:
             self._provider = self._make()
-        return self._provider.find(request)
+        return self._provider
 
 
 def _make_cpu() -> Device:

@@ -116,7 +116,24 @@ class CompiledProvider:
             return make()
         salt = config.get("cache_salt")
         key = image_key(fingerprint, target, request.index_width, options, tools, salt)
+        if request.afresh:  # what the cache has may be what is doubted
+            image = make()
+            image.key = key
+            get_cache().publish(image)
+            return image
         return get_cache().build_once(key, target.name, make)
+
+    def foresee(self, request: ImageRequest) -> str:
+        """What ``find`` would compile, as ``KernelImage.source`` says it; "" with the reason appended to
+        ``request.notes``. Whether the kernel is right is not looked at."""
+        try:
+            target = choose_target(request.device)
+            _find_tools(target)
+            request.fingerprint  # noqa: B018, without source it raises
+        except (ToolError, SourceError) as error:
+            request.notes.append(f"{self.name}: {error}")
+            return ""
+        return f"compiled {target.kind} {target.name}"
 
 
 def _compile(

@@ -15,7 +15,7 @@ from cudabuild.target import find_target, rank_targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cudabuild.cache.shelf import Shelf
     from cudabuild.cache.store import Cache
@@ -77,6 +77,28 @@ class CacheProvider:
         request.notes.append(f"cache: {reason}")
         return None
 
+    def find_nearest(self, request: ImageRequest, *, named: bool = False) -> str:
+        """What comes nearest to a missing image, and how it differs: reads the whole cache, for messages only."""
+        from cudabuild.image.nearest import describe_nearest
+
+        memo, driver = self._toolchain, request.device.driver_version
+        return describe_nearest(
+            self._records(request),
+            request,
+            named=named,
+            options=self._options_of(request),
+            toolchain=None if memo is None else lambda target: memo.get(target, driver),
+        )
+
+    def _records(self, request: ImageRequest) -> Iterator[Record]:
+        """Everything that is kept for the device, whosever it is."""
+        if config.get("images") != "all":
+            return
+        known = [target for target in map(find_target, self._cache.targets()) if target is not None]
+        for target, obstacle in rank_targets(request.device, [target for target in known if not target.is_ptx]):
+            for shelf in self._cache.shelves(target.name) if obstacle is None else ():
+                yield from shelf.records()
+
     def _find_on(self, shelf: Shelf, matcher: Matcher, driver: int) -> KernelImage | None:
         records = shelf.find_named(matcher.module, matcher.qualname, matcher.signature)
         found = self._choose(shelf, records, matcher, driver)
@@ -99,10 +121,14 @@ class CacheProvider:
                     image = self._cache.load(shelf, record, with_checks=False)
                     if image is not None:
                         return image
-                    obstacle = "holds it damaged"
+                    obstacle = "holds it, and it cannot be read"
                 matcher.reason = obstacle
             except ImageFormatError as error:
                 config.warn(f"the cache {shelf.folder} is damaged ({error})")
+                return None
+            except OSError as error:
+                shelf.report_unreadable(shelf.folder, error)
+                matcher.reason = f"cannot be read ({error.strerror or error})"
                 return None
             left.remove(record)
         return None

@@ -169,10 +169,12 @@ class ImageRequest:
     ``notes`` collects, provider by provider, why each had nothing: it becomes the log line or the final error.
     ``left`` says why the build of the kernel's package made no image of it, where that is known and was looked up.
     ``refused`` holds what the driver did not take, by the digests of the bytes, with what it said: not offered again.
+    ``afresh`` asks for an image that is compiled now, whatever there is.
     """
 
     __slots__ = (
-        "_fingerprint", "definition", "device", "index_width", "left", "notes", "options", "refused", "signature",
+        "_fingerprint", "afresh", "definition", "device", "index_width", "left", "notes", "options", "refused",
+        "signature",
     )  # fmt: skip
 
     def __init__(
@@ -191,6 +193,7 @@ class ImageRequest:
         self.notes: list[str] = []
         self.left: LeftToJit | None = None
         self.refused: dict[bytes, str] = {}
+        self.afresh = False
         self._fingerprint: Callable[[], bytes] | bytes = fingerprint
 
     @property

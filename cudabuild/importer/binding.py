@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cudabuild.definition import Options
+    from cudabuild.image.archive import Record
     from cudabuild.image.image import ImageRequest, KernelImage
     from cudabuild.image.left import LeftToJit
     from cudabuild.target import Target
@@ -288,6 +289,22 @@ class ShippedProvider:
     def find_left(self, request: ImageRequest) -> LeftToJit | None:
         """Why the build of the kernel's package made no image of it, or None: reads a file, for messages only."""
         return find_left_to_jit(request.definition.function, request.definition.qualname)
+
+    def find_nearest(self, request: ImageRequest, *, named: bool = False) -> str:
+        """What comes nearest to a missing image, and how it differs: reads all that ships, for messages only."""
+        from cudabuild.image.nearest import describe_nearest
+
+        return describe_nearest(self._records(request), request, named=named)
+
+    def _records(self, request: ImageRequest) -> Iterator[Record]:
+        """Everything that ships for the device, whosever it is."""
+        for folder in find_archive_folders(request.definition.function):
+            for target, reason in rank_targets(request.device, folder.targets(self.kind)):
+                archive = folder.open(target) if reason is None else None
+                try:
+                    yield from archive.records() if archive is not None else ()
+                except ImageFormatError:  # reported when it was looked into for an image
+                    continue
 
     def _find_in(
         self, folder: ArchiveFolder, matcher: Matcher, request: ImageRequest, notes: list[str]

@@ -68,6 +68,10 @@ if TYPE_CHECKING:
             """Warns of an argument in host memory, likewise."""
             ...
 
+        def explain(self, dispatcher: Dispatcher, signature: Signature, target: str | None, driver: str | None) -> str:
+            """What an overload loads, and why nothing better."""
+            ...
+
         def record(self, definition: KernelDefinition, signature: Signature, dialect: str) -> None:
             """Writes down that an overload is used; see ``recording/``."""
             ...
@@ -118,6 +122,7 @@ class Dispatcher:
         self._configured: dict[Any, Callable[..., None]] = {}
         self._launchers: dict[Signature, Any] = {}
         self._may_compile = True
+        self._afresh = False
 
     def __repr__(self) -> str:
         return f"<kernel {self.__module__}.{self.__qualname__}>"
@@ -269,6 +274,8 @@ class Dispatcher:
                 config.log("info", f"{self.__qualname__}({text}): {made.source}, {elapsed:.2f} ms")
             if not self._may_compile and hasattr(made, "may_compile"):
                 made.may_compile = False
+            if self._afresh and hasattr(made, "afresh"):
+                made.afresh = True
             launcher = self._launchers.setdefault(signature, made)
             if config.get("record"):
                 self._record(launcher, signature)
@@ -343,6 +350,16 @@ class Dispatcher:
         declared = self.definition.signatures
         return list(declared) or list(self._launchers)
 
+    @property
+    def may_compile(self) -> bool:
+        """Whether a missing image may be compiled, as far as this kernel goes."""
+        return self._may_compile
+
+    @property
+    def is_afresh(self) -> bool:
+        """Whether :meth:`recompile` was called, so that only what is compiled in this process is launched."""
+        return self._afresh
+
     def image_source(self, signature: Any = None) -> str:
         """Where the code of an overload came from: ``shipped cubin sm_90``, ``compiled cubin sm_90``, ``cpu`` …
 
@@ -364,6 +381,43 @@ class Dispatcher:
         self._launchers.clear()
         self._configured.clear()
 
+    def recompile(self) -> None:
+        """Compiles every overload launched so far from the source as it is now, and loads that from now on.
+
+        What is shipped or cached is not asked for this kernel any more. No file of its package is touched; the cache
+        gets what is made. Configurations that were kept (``launch = kernel[grid, block]``) launch what they did.
+
+        Raises:
+            CompilationError: the kernel is wrong.
+            NoImageError: nothing can be compiled here.
+        """
+        self._afresh = True
+        launched = list(self._launchers)
+        self._launchers.clear()
+        self._configured.clear()
+        for signature in launched:
+            launcher = self._get_launcher(signature)
+            if hasattr(launcher, "bound"):
+                launcher.bound()
+
+    def explain(self, signature: Any = None, target: str | None = None, driver: str | None = None) -> str:
+        """What each overload would load here, why nothing better, and how what comes nearest differs. Launches nothing.
+
+        Args:
+            signature: one overload as written in a signature; all that are declared or were launched by default.
+            target: a GPU in place of this machine's, as ``sm_90``.
+            driver: the CUDA version of its driver, as ``"12.8"``; the newest that is known by default.
+
+        Returns:
+            Text for people.
+
+        Raises:
+            LaunchError: no ``target``, and no GPU here.
+        """
+        wanted = self.signatures if signature is None else parse_signatures(signature)
+        explain = self._services.explain
+        return "\n".join(explain(self, one, target, driver) for one in wanted)
+
     def specialize(self, *args: Any) -> Dispatcher:
         """This kernel with one signature only: the one that a launch with ``args`` takes."""
         arguments = [self._read(value, index) for index, value in enumerate(args)]
@@ -371,7 +425,7 @@ class Dispatcher:
             self._refuse_count(args)
         signature, _ = self._resolve(arguments)
         made = Dispatcher(self._specialised_definition(signature), self._services)
-        made._may_compile = self._may_compile
+        made._may_compile, made._afresh = self._may_compile, self._afresh
         return made
 
     def _specialised_definition(self, signature: Signature) -> KernelDefinition:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU device: finds the image of an overload, loads it, launches it, and makes its fast launchers."""
+"""The GPU device: has the image of an overload found, loads it, launches it, and makes its fast launchers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from time import perf_counter
 
 from cudabuild import config
 from cudabuild.digest import digest
-from cudabuild.errors import DriverError, LaunchError, NoImageError
-from cudabuild.image.image import KNOWN_LAUNCH_ABIS, ImageRequest
+from cudabuild.errors import DriverError, LaunchError
+from cudabuild.image.image import ImageRequest
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import is_contiguous, read_argument
 from cudabuild.runtime.arrays import HostArrays, flatten
 from cudabuild.runtime.configuration import Configuration
+from cudabuild.runtime.images import find_image
 from cudabuild.runtime.marshal import BlockFormat, block_values, make_launcher_factory, needs_wide
 from cudabuild.runtime.module import Module
 from cudabuild.types.layout import parameter_fields
@@ -31,110 +32,10 @@ if TYPE_CHECKING:
     from cudabuild.runtime.marshal import Link
     from cudabuild.types import Signature
 
-__all__ = ["BoundKernel", "GpuDevice", "GpuLauncher", "find_image"]
+__all__ = ["BoundKernel", "GpuDevice", "GpuLauncher"]
 
 #: Dynamic and static shared memory together, up to which no permission is needed (CUDA C++ Programming Guide).
 _FREE_SHARED = 48 * 1024
-
-#: ``CUDABUILD_IMAGES`` -> the providers that it leaves, by name.
-_PROVIDERS = {
-    "all": ("shipped", "cached", "ptx", "compiled"),
-    "shipped": ("shipped", "ptx"),
-    "ptx": ("ptx",),
-    "none": ("compiled",),
-}
-
-
-def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_compile: bool = True) -> KernelImage:
-    """Asks the providers in order, as the settings allow.
-
-    Raises:
-        NoImageError: none has an image that the driver did not refuse; says what each has, what the device is, and the
-            ways out.
-    """
-    allowed = _PROVIDERS[config.get("images")]
-    never = config.get("jit") == "never"
-    for provider in providers:
-        if provider.name not in allowed:
-            request.notes.append(f"{provider.name}: not asked (CUDABUILD_IMAGES={config.get('images')})")
-        elif provider.name == "compiled" and (never or not may_compile):
-            why = "CUDABUILD_JIT=never" if never else "compilation is disabled for this kernel"
-            request.notes.append(f"{provider.name}: not asked ({why})")
-        else:
-            if provider.name == "compiled" and config.get("log") != "off":
-                _look_up_left(providers, request)
-            image = provider.find(request)
-            obstacle = _find_obstacle(image, request) if image is not None else ""
-            if image is not None and not obstacle:
-                return image
-            if image is not None:
-                request.notes.append(f"{provider.name}: {image.source} {obstacle}")
-    _look_up_left(providers, request)
-    raise NoImageError(_no_image(request, may_compile))
-
-
-def _find_obstacle(image: KernelImage, request: ImageRequest) -> str:
-    """Why an image that a provider offers is not taken, or ""."""
-    if image.launch_abi not in KNOWN_LAUNCH_ABIS:
-        known = ", ".join(map(str, sorted(KNOWN_LAUNCH_ABIS)))
-        return f"has launch ABI {image.launch_abi}, this version knows {known}"
-    refusal = request.refused.get(digest(image.data)) if request.refused else None
-    return f"was refused by the driver: {refusal}" if refusal is not None else ""
-
-
-def _look_up_left(providers: Sequence[ImageProvider], request: ImageRequest) -> None:
-    """Finds out why the kernel's build made no image of it. Reads a file: only before compiling or failing."""
-    for provider in providers:
-        find_left = getattr(provider, "find_left", None)
-        if request.left is None and find_left is not None:
-            request.left = find_left(request)
-
-
-def _no_image(request: ImageRequest, may_compile: bool) -> str:
-    definition, device = request.definition, request.device
-    module = definition.module or "(no module)"  # a function made by exec may have none
-    package = module.partition(".")[0]
-    number = f"{device.cc[0]}{device.cc[1]}"
-    lines = [
-        f"no image of {module}.{definition.qualname} for this device",
-        f"  kernel:   {definition.qualname}({format_signature(request.signature)}), {request.index_width}-bit indices",
-        f"  device:   {describe_device(device)}",
-        *(f"  {note}" for note in request.notes),
-    ]
-    left = request.left
-    may_be_built = left is None or left.kind in ("stale", "not-rebuilt")  # then other overloads of it may ship
-    if left is not None:
-        lines.append(f"  its build left it to JIT: {left}")
-        if left.statement:
-            lines.append(f"            {left.statement}")
-    compiled = any(note.startswith("compiled: compiled ") for note in request.notes)
-    too_old = bool(request.refused) or any("needs a driver" in note for note in request.notes)
-    lines += [
-        "  do:       one of",
-        *([] if compiled else [f"            {_way_to_compile(may_compile)}, to compile on first use"]),
-        *(["            install a newer NVIDIA driver"] if too_old else []),
-        *([f'            rebuild {package} with "{number}" in archs of [tool.cudabuild]'] if may_be_built else ()),
-        "            set CUDABUILD_DEVICE=cpu, to run on the CPU device",
-    ]
-    if left is not None and left.remedies:
-        lines.append(f"            have it built into {package}, by one of")
-        lines += [f"              {remedy}" for remedy in left.remedies]
-    return "\n".join(lines)
-
-
-def _way_to_compile(may_compile: bool) -> str:
-    """What keeps a kernel from being compiled: a setting, this program, or the missing compiler."""
-    if config.get("jit") == "never":
-        return "unset CUDABUILD_JIT"
-    if "compiled" not in _PROVIDERS[config.get("images")]:
-        return "unset CUDABUILD_IMAGES"
-    return "pip install 'cudabuild[jit]'" if may_compile else "call the kernel's disable_compile(False)"
-
-
-def describe_device(device: DeviceInfo) -> str:
-    """For people: name, compute capability and the CUDA version of the driver."""
-    version = f"{device.driver_version // 1000}.{device.driver_version % 1000 // 10}"
-    return f"{device.name or 'GPU'}, compute capability {device.cc[0]}.{device.cc[1]}, driver for CUDA {version}"
 
 
 class BoundKernel:
@@ -203,6 +104,7 @@ class GpuLauncher:
     Attributes:
         source: where the latest image came from.
         may_compile: whether a missing image may be compiled, as far as this kernel goes.
+        afresh: whether only what is compiled now will do.
         on_image: called once, when an image has been found and loaded.
     """
 
@@ -211,6 +113,7 @@ class GpuLauncher:
         self.signature = signature
         self.source = ""
         self.may_compile = True
+        self.afresh = False
         self.on_image: Callable[[], None] | None = None
         self._device = device
         self._driver = device.driver
@@ -391,6 +294,7 @@ class GpuLauncher:
         start = perf_counter()
         info = self._driver.device_info(ordinal)
         request = ImageRequest(self.definition, self.signature, info, width, self._fingerprint)
+        request.afresh = self.afresh
         while True:
             request.refused = self._refused.get(ordinal, request.refused)
             image = find_image(self._device.providers(), request, self.may_compile)

@@ -55,7 +55,7 @@ import cudabuild
 from cudabuild.decorators import SERVICES
 from cudabuild.fingerprint import compute_fingerprint
 from cudabuild.image.image import DeviceInfo, ImageRequest
-from cudabuild.runtime.launch import find_image
+from cudabuild.runtime.images import find_image
 from cudabuild.types import parse_signature
 from cudabuild_sample import cases
 gpu = cudabuild.current_device().kind == "gpu"

@@ -15,7 +15,7 @@ from runtime_kit import SAXPY, DeviceArray, Host, floats, saxpy_body
 from cudabuild.errors import DriverError, LaunchError, NoImageError
 from cudabuild.image.image import LAUNCH_ABI, DeviceInfo, ImageRequest, KernelImage
 from cudabuild.image.left import LeftToJit
-from cudabuild.runtime.launch import find_image
+from cudabuild.runtime.images import find_image
 from cudabuild.runtime.module import unload_dead
 
 
