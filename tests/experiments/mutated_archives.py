@@ -21,6 +21,7 @@ import json
 import mmap
 import os
 import random
+import resource
 import struct
 import subprocess
 import sys
@@ -52,6 +53,7 @@ from cudabuild.image.archive import Archive, Record, name_key, write_archive  # 
 from cudabuild.image.codec import pack, unpack  # noqa: E402
 from cudabuild.image.image import DeviceInfo, ImageRequest, KernelImage  # noqa: E402
 from cudabuild.importer import binding  # noqa: E402
+from cudabuild.importer.loads import find_loads  # noqa: E402
 from cudabuild.types import float32, parse_signature  # noqa: E402
 
 __all__ = ["main"]
@@ -176,6 +178,8 @@ class Subjects:
                         image = record.load_image("shipped", with_checks=True)
                         self._compare(name, image, forged)
                         found += 1
+            for load in find_loads([archive], DeviceInfo((9, 0), 13000)):
+                assert load.kind in ("", "cubin", "ptx", "object")
         except ImageFormatError as error:
             return self._told(error, "damaged.cuar: ")
         return "right" if found else "missed"
@@ -414,7 +418,9 @@ def child(first: int, count: int) -> int:
             except BaseException as error:
                 failures.append(f"seed {seed}: {type(error).__name__}: {error}")
             if (seed - first) % 100 == 99 or seed == first + count - 1:
-                print(json.dumps({"next": seed + 1, "told": told, "failures": failures}), flush=True)
+                resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                said = {"next": seed + 1, "told": told, "failures": failures, "resident": resident}
+                print(json.dumps(said), flush=True)
                 told.clear()
                 failures.clear()
     return 0
@@ -424,6 +430,7 @@ class Tally:
     def __init__(self) -> None:
         self.told: Counter[str] = Counter()
         self.failures: list[str] = []
+        self.grown = 0
 
     def run(self, first: int, count: int) -> None:
         """Seeds in a child, and in the next one where it dies."""
@@ -431,8 +438,10 @@ class Tally:
         while first < end:
             command = [sys.executable, __file__, "--child", str(first), str(end - first)]
             done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
-            for line in done.stdout.splitlines():
-                said = json.loads(line)
+            told = [json.loads(line) for line in done.stdout.splitlines()]
+            if told:
+                self.grown = max(self.grown, told[-1]["resident"] - told[0]["resident"])
+            for said in told:
                 self.told.update(said["told"])
                 self.failures += said["failures"]
                 first = said["next"]
@@ -530,6 +539,7 @@ def main() -> int:
         report.note(f"{number:7} {what}")
     for failure in tally.failures[:20]:
         report.note(failure)
+    report.note(f"the largest growth of a process after its first 100 files: {tally.grown / 1024:.1f} MB resident")
     judged = sum(tally.told.values())
     report.check(
         "every damaged file was judged", judged + len(tally.failures) == count, f"{judged} of {count}, {seconds:.0f} s"
