@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SETTINGS", "Setting", "all_variables", "changed_environment", "check_table", "environment", "find_setting",
-    "find_unknown_variables", "get", "get_setting", "log", "swap_environment", "warn",
+    "find_unknown_variables", "get", "get_setting", "log", "set_variable", "swap_environment", "warn",
 ]  # fmt: skip
 
 
@@ -365,6 +365,14 @@ def get(name: str) -> Any:
 def environment(variable: str) -> str | None:
     """A variable of the environment that is not ours (``SOURCE_DATE_EPOCH`` …), or None."""
     return os.environ.get(variable)
+
+
+def set_variable(variable: str, value: str | None) -> None:
+    """Sets a variable for this process and those that it starts, as commands do; None takes it out."""
+    if value is None:
+        os.environ.pop(variable, None)
+    else:
+        os.environ[variable] = value
 
 
 def all_variables(prefix: str) -> dict[str, str]:

@@ -24,7 +24,8 @@ from cudabuild.image.archive import Archive, Record
 
 __all__ = [
     "Fault", "Held", "Layer", "Removed", "TargetFacts", "Verdict", "clear_cache", "find_layers", "find_targets",
-    "list_images", "measure", "prune_cache", "repair_cache", "survey_layer", "user_layer", "verify_layer",
+    "list_images", "measure", "prune_cache", "repair_cache", "share_cache", "survey_layer", "user_layer",
+    "verify_layer",
 ]  # fmt: skip
 
 #: Files that no index names and that are older than this, in seconds, belong to no writer that waits for a lock.
@@ -412,6 +413,21 @@ def repair_cache(layer: Layer, faults: Iterable[Fault]) -> list[str]:
         for target, segments in damaged.items()
         if not Shelf(os.path.join(layer.path, target), target).remove((), damaged=segments)
     ]
+
+
+def share_cache(path: str) -> None:
+    """Lets all users read the images of a cache; writing stays its owner's. Caches are private otherwise.
+
+    Raises:
+        OSError: the mode of a file cannot be changed.
+    """
+    os.chmod(path, os.stat(path).st_mode | 0o055)
+    for target in find_targets(path):
+        folder = os.path.join(path, target)
+        os.chmod(folder, 0o755)
+        for entry in _scan(folder):
+            if _is_ours(entry) and entry.is_file(follow_symlinks=False):
+                os.chmod(entry.path, 0o644)
 
 
 # removing

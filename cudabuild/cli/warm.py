@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the kernels of an installed package, whoever published it: into the user cache, or into archives.
+"""Compiles the kernels of an installed package, whoever published it: into the user cache, a site cache or archives.
 
 Kernels that declare no signature are compiled for those that 'cudabuild record' wrote down. A package written for numba
 is compiled as it runs when it is adopted (cudabuild.adopt, CUDABUILD_ADOPT).
@@ -16,7 +16,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cudabuild import config
 from cudabuild.build.project import ModuleFile, Project
+from cudabuild.cache.location import check_private
+from cudabuild.cache.upkeep import share_cache
 from cudabuild.cli.output import add_json_argument, json_of_outcome, print_json
 from cudabuild.cli.project import add_settings_arguments, written_settings
 from cudabuild.errors import BuildError, CudabuildError
@@ -32,9 +35,16 @@ __all__ = ["add_arguments", "find_installed", "find_modules", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.usage = "%(prog)s [-h] [--into-package | --out DIR] [--signatures FILE] [--archs LIST] [--SETTING …] package"
+    place_usage = "[--site DIR | --into-package | --out DIR]"
+    parser.usage = f"%(prog)s [-h] {place_usage} [--signatures FILE] [--archs LIST] [--SETTING …] package"
     parser.add_argument("package", help="the name of an installed package or module")
     place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--site",
+        metavar="DIR",
+        help="write into a cache in DIR that all users may read, for container images; CUDABUILD_SITE_CACHE=DIR has it "
+        "looked into when kernels run",
+    )
     place.add_argument("--into-package", action="store_true", help="write archives beside the package's modules")
     place.add_argument(
         "--out", metavar="DIR", help="write archives below DIR; CUDABUILD_ARCHIVES=DIR has them found when kernels run"
@@ -51,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
 
     project = find_installed(options.package)
     place = _find_place(options, project)
+    if options.site:
+        _open_site(options.site)
     written = written_settings(options)
     if place is None:
         written.setdefault("archs", ["native"])
@@ -66,9 +78,11 @@ def run(options: argparse.Namespace) -> int:
         print_json("warm", json_of_outcome(outcome))
         return 1
     outcome.check()
+    if (place is not None or options.site) and not outcome.result.images:
+        raise BuildError(_nothing(options.package, outcome.summary()))
+    if options.site:
+        share_cache(options.site)
     if place is not None:
-        if not outcome.result.images:
-            raise BuildError(_nothing(options.package, outcome.summary()))
         outcome.written = write_packages(project, outcome.result, place, in_tree=False)
     if options.json:
         print_json("warm", json_of_outcome(outcome))
@@ -77,7 +91,34 @@ def run(options: argparse.Namespace) -> int:
             sys.stdout.write(f"cudabuild: {line}\n")
         if options.out:
             sys.stdout.write(f"cudabuild: found by kernels where CUDABUILD_ARCHIVES={os.path.abspath(options.out)}\n")
+        if options.site:
+            _tell_site(os.path.abspath(options.site))
     return 0
+
+
+def _open_site(path: str) -> None:
+    """Has everything compiled into a cache in ``path``, whatever is in other caches already.
+
+    Raises:
+        CudabuildError: it cannot be one.
+        OSError: it cannot be made.
+    """
+    path = os.path.abspath(path)
+    os.makedirs(path, exist_ok=True)
+    reason = check_private(path) or ("" if os.access(path, os.W_OK) else "it is read-only")
+    if reason:
+        raise CudabuildError(
+            f"{path} cannot be filled\n  found:    {reason}\n  expected: a folder that belongs to this user, and that "
+            "nobody else may write to; or none, to make it"
+        )
+    config.set_variable("CUDABUILD_CACHE_DIR", path)
+    config.set_variable("CUDABUILD_SITE_CACHE", None)
+
+
+def _tell_site(path: str) -> None:
+    sys.stdout.write(f"cudabuild: looked into where CUDABUILD_SITE_CACHE={path}\n")
+    if hasattr(os, "geteuid") and os.geteuid() != 0:
+        sys.stdout.write("cudabuild: other users refuse a cache of this user's: run this as root, or give it to root\n")
 
 
 def _build(project: Project, settings: BuildSettings, discovery_is_written: bool, quiet: bool) -> Outcome:

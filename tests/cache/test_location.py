@@ -125,6 +125,16 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_a_note_that_cannot_be_kept_is_nobodys_concern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as in a container whose images come from a site cache; an image that cannot be kept is told all the same."""
+    (tmp_path / "cache").write_text("not a folder")
+    cache = Cache(str(tmp_path / "cache" / "below"))
+    cache.write_note("tools-1", b"x")
+    assert capsys.readouterr().err == ""
+    cache.publish(make_image())
+    assert "is not used" in capsys.readouterr().err
+
+
 def test_no_path_component_is_long(tmp_path: Path) -> None:
     Cache(str(tmp_path / "cache")).publish(make_image("k" * 5000))
     assert max(len(path.name) for path in (tmp_path / "cache").rglob("*")) <= 40

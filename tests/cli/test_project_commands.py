@@ -344,6 +344,34 @@ def test_warm_as_json(built: Path, tmp_path: Path) -> None:
     assert (tmp_path / "kept" / "mypackage" / "_cudabuild" / "sm_80.cuar").is_file()
 
 
+def test_warm_a_site_cache(built: Path, tmp_path: Path) -> None:
+    """It is for all users; what is in other caches already is in it too, and its owner's cache is left alone."""
+    path = f"{built / 'src'}:{Path(__file__).resolve().parents[2]}"
+    environment = {"PYTHONPATH": path, "CUDABUILD_CACHE_DIR": str(tmp_path / "own")}
+    arguments = ("warm", "mypackage", "--archs", "80", "--index", "64")
+    site = tmp_path / "opt" / "site"
+    command(*arguments, cwd=tmp_path, **environment)
+    before = sorted((tmp_path / "own").rglob("*"))
+    layered = {**environment, "CUDABUILD_SITE_CACHE": str(tmp_path / "own")}
+    text = command(*arguments, "--site", "opt/site", cwd=tmp_path, **layered)
+    assert f"cudabuild: looked into where CUDABUILD_SITE_CACHE={site}\n" in text
+    assert "3 images compiled" in text
+    assert sorted((tmp_path / "own").rglob("*")) == before
+    read = {**environment, "CUDABUILD_SITE_CACHE": str(site)}
+    images = json_of("cache", "list", cwd=tmp_path, **read)["images"]
+    assert sorted(image["cache"] for image in images) == [str(site)] * 3 + [str(tmp_path / "own")] * 3
+    assert site.stat().st_mode & 0o777 == 0o755
+    for shelf in (site / "sm_80", *(site / "sm_80").iterdir()):
+        mode = 0o755 if shelf.is_dir() else 0o600 if shelf.name == ".lock" else 0o644
+        assert shelf.stat().st_mode & 0o777 == mode, shelf
+    site.chmod(0o777)
+    done = attempt(*arguments, "--site", "opt/site", cwd=tmp_path, **environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"error: {site} cannot be filled\n  found:    others may write to it\n  expected: a folder that belongs to "
+    )
+
+
 def test_record_as_json(tmp_path: Path) -> None:
     """Standard output is the document; what the command prints goes to standard error."""
     program = "import numpy\nfrom kernels import fill\nfill[1, 4](numpy.zeros(4, 'f4'))\nprint('hello')\n"
