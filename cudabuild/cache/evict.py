@@ -1,34 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which segments to remove when a cache is over its size: the least recently used first.
 
-Use shows in a segment's modification time, which a reader renews at most once an hour.
+Use shows in a segment's modification time, which a reader renews (``Cache.load``).
 """
 
 from __future__ import annotations
-
-import os
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["choose_victims", "note_use"]
-
-#: In seconds.
-_RENEWAL = 3600.0
+__all__ = ["choose_victims"]
 
 #: Eviction goes a little below the limit, so that not every publishing evicts.
 _SLACK = 0.9
-
-
-def note_use(path: str) -> None:
-    """Renews a segment's time of use; where that cannot be done it only looks older than it is."""
-    try:
-        if time.time() - os.stat(path).st_mtime > _RENEWAL:
-            os.utime(path)
-    except OSError:
-        return
 
 
 def choose_victims(

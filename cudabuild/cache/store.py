@@ -12,7 +12,6 @@ from _thread import LockType, allocate_lock
 from functools import cache
 
 from cudabuild import config
-from cudabuild.cache.evict import choose_victims, note_use
 from cudabuild.cache.location import check_private, find_root, make_folder, open_own, prepare_root, warning_key
 from cudabuild.cache.shelf import Shelf
 from cudabuild.digest import DIGEST_SIZE, digest
@@ -94,7 +93,7 @@ class Cache:
             shelf.report_unreadable(record.file, error)
             return None
         if shelf.is_writable:
-            note_use(record.file)
+            _note_use(record.file)
         return image
 
     def shelves(self, target: str) -> list[Shelf]:
@@ -190,6 +189,7 @@ class Cache:
         files = sum(stat.st_size for shelf in shelves.values() for _, stat in shelf.segment_files())
         if files <= limit or self.root is None:
             return
+        from cudabuild.cache.evict import choose_victims
         from cudabuild.cache.locks import try_lock
 
         # Two that count the same segments at once would remove as much twice.
@@ -303,6 +303,9 @@ _MOST_NOTES = 32
 #: A temporary file older than this, in seconds, belongs to no living writer.
 _ORPHAN_AGE = 3600.0
 
+#: The time of a segment's last use is renewed when it is older than this, in seconds.
+_RENEWAL = 3600.0
+
 
 @cache
 def get_cache() -> Cache:
@@ -318,6 +321,15 @@ def _is_trusted(path: str, *, writable: bool = False) -> bool:
     if reason:
         config.warn(f"the cache {path} is not used: {reason}", warning_key(path))
     return not reason
+
+
+def _note_use(path: str) -> None:
+    """Renews a segment's time of use; where that cannot be done it only looks older than it is."""
+    try:
+        if time.time() - os.stat(path).st_mtime > _RENEWAL:
+            os.utime(path)
+    except OSError:
+        return
 
 
 def _sweep_notes(folder: str) -> None:

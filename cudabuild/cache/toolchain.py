@@ -108,7 +108,8 @@ def identify_tools(driver_version: int, whole: bool = False) -> bytes:
 
 def _may_hold_tools(entry: str) -> bool:
     """Whether tools can come from an entry of the import path, a folder or a zip file; no other changes them."""
-    return any(os.path.isdir(os.path.join(entry or os.curdir, name)) for name in _TOOLS) or os.path.isfile(entry)
+    folder = entry or os.curdir
+    return any(os.access(f"{folder}/{name}", os.F_OK) for name in _TOOLS) or os.path.isfile(folder)
 
 
 def _look(path: str) -> str:
