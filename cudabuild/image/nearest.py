@@ -61,7 +61,7 @@ def describe_nearest(
             continue
         if found is None:
             continue
-        if found[0][0] == 0 and not named:
+        if found[0][0] == 0 and not (named and found[1]):
             return ""
         if best is None or found[0] < best[0]:
             best = found
@@ -96,9 +96,9 @@ class _Search:
         wanted = self._toolchain(record.target) if self._toolchain is not None else None
         if wanted is not None:
             told += differences(_tools(toolchain), _tools(wanted))
-        if not told:
-            return None
         rank = 2 if not same_name else 0 if record.signature == self._signature else 1
+        if not told:
+            return (rank, 0), ""
         what = f"{record.module}:{record.qualname}({record.signature}) for {record.target}"
         return (rank, len(told)), f"{what}; {'; '.join(map(_shorten, told))}"
 

@@ -93,7 +93,7 @@ class Matcher:
         for record, _ in differing:
             if self._is_same(record):
                 return record
-        if differing and not self.reason:
+        if differing:  # nearer than what could not be loaded at all
             self.reason = self._explain(differing)
         if not records:
             self.reason = f"holds no {self.qualname}({self.signature})"

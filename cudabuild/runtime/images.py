@@ -40,7 +40,8 @@ def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_co
         if image is not None:
             return image
     _look_up_left(providers, request)
-    request.notes += find_nearest(providers, request)
+    if not request.afresh:
+        request.notes += find_nearest(providers, request)
     raise NoImageError(_no_image(request, may_compile))
 
 
