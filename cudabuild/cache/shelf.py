@@ -66,7 +66,7 @@ class Shelf:
     def find_key(self, key: bytes) -> Record | None:
         """The record of an image key, or None."""
         found = self._find(lambda index: [entry for entry in [index.find_key(key)] if entry])
-        return next((record for record in found if record.key == key), None)
+        return found[0] if found else None
 
     def find_surely(self, key: bytes) -> Record | None:
         """As ``find_key``, and sees what was published on another computer a moment ago.
@@ -98,13 +98,17 @@ class Shelf:
         """The records of an overload by its name, the newest first."""
         name = name_key(module, qualname, signature)
         wanted = (module, qualname, signature)
-        found = self._find(lambda index: index.find_name(name))
-        return [record for record in found if (record.module, record.qualname, record.signature) == wanted]
+
+        def fits(record: Record) -> bool:
+            return (record.module, record.qualname, record.signature) == wanted
+
+        return self._find(lambda index: index.find_name(name), fits)
 
     def find_fingerprint(self, fingerprint: bytes) -> list[Record]:
         """The records of a fingerprint, the newest first."""
-        found = self._find(lambda index: index.find_fingerprint(fingerprint))
-        return [record for record in found if record.fingerprint == fingerprint]
+        return self._find(
+            lambda index: index.find_fingerprint(fingerprint), lambda record: record.fingerprint == fingerprint
+        )
 
     def records(self) -> list[Record]:
         """Every record."""
@@ -128,19 +132,27 @@ class Shelf:
             return 0
         return entry.segment if entry is not None else 0
 
-    def _find(self, look_up: Callable[[Index], Iterable[Entry]]) -> list[Record]:
-        records, complete = self._read_all(look_up)
+    def _find(
+        self, look_up: Callable[[Index], Iterable[Entry]], fits: Callable[[Record], bool] = lambda record: True
+    ) -> list[Record]:
+        """The records that ``look_up`` leads to and that are what was looked for: the index may lie."""
+        records, complete = self._read_all(look_up, fits)
         if not complete:  # segments were merged or evicted after the index was read
-            records, _ = self._read_all(look_up, fresh=True)
+            records, _ = self._read_all(look_up, fits, fresh=True)
         return records
 
-    def _read_all(self, look_up: Callable[[Index], Iterable[Entry]], fresh: bool = False) -> tuple[list[Record], bool]:
+    def _read_all(
+        self,
+        look_up: Callable[[Index], Iterable[Entry]],
+        fits: Callable[[Record], bool],
+        fresh: bool = False,
+    ) -> tuple[list[Record], bool]:
         records: list[Record] = []
         complete = True
         try:
             for entry in look_up(self._read_index(fresh)):
                 try:
-                    record = self._read(entry)
+                    record = self._read(entry, fits)
                 except FileNotFoundError:
                     complete = False
                     continue
@@ -150,13 +162,13 @@ class Shelf:
             self._report_damaged_index(error)
         return records, complete
 
-    def _read(self, entry: Entry) -> Record | None:
+    def _read(self, entry: Entry, fits: Callable[[Record], bool] = lambda record: True) -> Record | None:
         """The record that an entry points to; None where it is damaged, or another image's."""
         if entry.segment in self._damaged:
             return None
         try:
             record = self._open(entry.segment).record(entry.number)
-            return record if record.key == entry.key else None
+            return record if record.key == entry.key and fits(record) else None
         except FileNotFoundError:
             raise
         except ImageFormatError as error:
@@ -268,10 +280,10 @@ class Shelf:
             segment = self._write_segment(new, written)  # before the lock: nobody waits for it
             with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update", self._warning) as held:
                 if held:
-                    added = self._entries_of(segment)
-                    if len(added) != len(new):
+                    # Who makes a lost index anew adds all segments: ours too, and may have merged it by now.
+                    entries = keep_newest(self._current_entries(written) + self._entries_of(segment))
+                    if not {image.key for image in new} <= {entry.key for entry in entries}:
                         raise OSError(errno.EIO, "what was written does not read as it was", self._path(segment))
-                    entries = keep_newest(self._current_entries(written) + added)
                     self._replace_index(self._merge(entries, written), *written)
                     return True
         except BaseException:
