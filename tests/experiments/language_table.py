@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every name of the kernel language compiles for every target and gives its tests' results on every device.
 
-    python3 tests/experiments/language_table.py [--quick] [--gpu] [--jobs N] [--out FILE]
+    python3 tests/experiments/language_table.py [--quick] [--gpu] [--targets LIST] [--jobs N] [--out FILE]
 
 The names (``tests/devices/vocabulary.py``) are those of the compiler's registries, and the types, statements and names
 that programs for numba-cuda expect. A child process for each file of ``tests/devices`` runs its tests, notes which
 names the launched kernels use, and compiles the first kernel of each name for all targets: to a cubin, or to PTX for
 ``compute_…`` and for what the nvJitLink at hand is too old for. A name is blank where no kernel compiles, or no test of
 a kernel that uses it passes; the only reason that counts is a hardware that lacks it (``LACKS``). ``--gpu``: fail
-without a GPU. Without one its columns are empty.
+without a GPU. Without one its columns are empty. ``--targets``: not all, for a machine that is at hand for minutes.
 ``--quick``: three files of tests and three targets; only names that these files use must have no blank.
 """
 
@@ -123,6 +123,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three files of tests, three targets")
     parser.add_argument("--gpu", action="store_true", help="fail where there is no GPU")
+    parser.add_argument("--targets", help="compile for these only, separated by commas")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="so many processes at a time")
     parser.add_argument("--out", type=Path, help="keep the rows in this file")
     options = parser.parse_args()
@@ -131,7 +132,7 @@ def main() -> int:
     if options.gpu:
         report.check("there is a GPU", none is None, none or "")
     files = sorted(DEVICES.glob("test_*.py"), key=lambda path: -path.stat().st_size)
-    targets = list(TARGETS)
+    targets = options.targets.split(",") if options.targets else list(TARGETS)
     if options.quick:
         files = [path for path in files if path.stem in QUICK_FILES]
         targets = list(QUICK_TARGETS)
