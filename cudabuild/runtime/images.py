@@ -40,8 +40,7 @@ def find_image(providers: Sequence[ImageProvider], request: ImageRequest, may_co
         if image is not None:
             return image
     _look_up_left(providers, request)
-    if not request.afresh:
-        request.notes += find_nearest(providers, request)
+    request.notes += find_nearest(providers, request)
     raise NoImageError(_no_image(request, may_compile))
 
 
@@ -75,7 +74,7 @@ def find_nearest(providers: Sequence[ImageProvider], request: ImageRequest, *, n
         named: also where there is an image of this name and signature, which the notes tell of already.
     """
     found: dict[str, str] = {}
-    for provider in providers:
+    for provider in () if request.afresh else providers:
         describe = getattr(provider, "find_nearest", None)
         if describe is None or provider.name not in _PROVIDERS[config.get("images")]:
             continue
