@@ -248,12 +248,16 @@ print(failed)
 
 
 @forks
-def test_first_compilations_together_work_and_tell_the_true_error(tmp_path: Path) -> None:
+def test_first_compilations_together_work_and_tell_the_true_error(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Four threads compile a process's first kernels, two of which are wrong; in many processes."""
     (tmp_path / "first_kernels.py").write_text(
         "def right(x):\n    x[0] = x[1] * 2\n\ndef wrong(x):\n    x[0] = missing_name\n"
     )
-    assert run_python(WRONG.replace("TRIALS", "20"), folder=tmp_path) == "0\n"
+    assert (
+        run_python(WRONG.replace("TRIALS", str(request.config.getoption("--examples") or 12)), folder=tmp_path) == "0\n"
+    )
 
 
 def test_a_file_that_cannot_be_replaced_while_others_read_it_escapes_nobody(

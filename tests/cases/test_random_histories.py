@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cases_kit import TOOLS, Array, Machine, age, is_whole, load, ship
+from image_making import make_image
 
 from cudabuild import config
 from cudabuild.cache.store import Cache
@@ -108,11 +109,9 @@ class History:
             held.rename(one)
 
     def evict(self) -> None:
+        """Another program publishes, under a limit that hardly anything else fits below."""
         cache = Cache(str(self.root), limit=self.rng.choice([1, 3000, 10**6]))
-        for target in cache.targets():
-            shelf = cache.shelves(target)[0]
-            if shelf.segment_files():
-                cache._evict(target, shelf)
+        cache.publish(make_image(f"other{self.rng.randrange(99)}", target=self.rng.choice(TARGETS)))
 
     def restart(self) -> None:
         checks._known_files.clear()
