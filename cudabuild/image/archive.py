@@ -10,7 +10,6 @@ ones, so bounds and kinds are compared all the same.
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 
@@ -22,6 +21,7 @@ from cudabuild.image.image import KNOWN_LAUNCH_ABIS, KernelImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
@@ -180,6 +180,27 @@ class Archive:
         key = name_key(module, qualname, signature)
         return self._collect(key, self._number_of_name, 32)
 
+    def find_first(self, module: str, qualname: str, signature: str) -> Record | None:
+        """The first record that ``find_named`` would give.
+
+        Raises:
+            ImageFormatError: it, or the name index, is damaged.
+        """
+        key = name_key(module, qualname, signature)
+        place = self._search(key, self._number_of_name, 32)
+        if place >= self.count or self._key_at(self._number_of_name(place), 32) != key:
+            return None
+        return self.record(self._number_of_name(place))
+
+    def count_named(self, module: str, qualname: str, signature: str) -> int:
+        """How many records ``find_named`` would give; none of them is read.
+
+        Raises:
+            ImageFormatError: the name index is damaged.
+        """
+        key = name_key(module, qualname, signature)
+        return self._search(key, self._number_of_name, 32, behind=True) - self._search(key, self._number_of_name, 32)
+
     def find_fingerprint(self, fingerprint: bytes) -> list[Record]:
         """The records with a fingerprint, in every option set and index width.
 
@@ -208,13 +229,7 @@ class Archive:
 
     def _collect(self, key: bytes, number_of: Callable[[int], int], field: int) -> list[Record]:
         """The records whose 32 bytes at ``field`` equal ``key``, in a table sorted by that."""
-        low, high = 0, self.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._key_at(number_of(middle), field) < key:
-                low = middle + 1
-            else:
-                high = middle
+        low = self._search(key, number_of, field)
         found = []
         while low < self.count:
             number = number_of(low)
@@ -223,6 +238,18 @@ class Archive:
             found.append(self.record(number))
             low += 1
         return found
+
+    def _search(self, key: bytes, number_of: Callable[[int], int], field: int, *, behind: bool = False) -> int:
+        """The first place in a sorted table where ``key`` may stand; ``behind`` those where it does."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            found = self._key_at(number_of(middle), field)
+            if found < key or (behind and found == key):
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def _key_at(self, number: int, field: int) -> bytes:
         at = self._records + number * RECORD.size + field
@@ -292,6 +319,8 @@ def _same(place: int) -> int:
 
 def _map(path: str) -> mmap.mmap | bytes:
     with open(path, "rb") as stream:
+        import mmap  # an extension module; the segments of a cache do not need it
+
         try:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file cannot be mapped
