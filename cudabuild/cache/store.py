@@ -316,10 +316,13 @@ def get_cache() -> Cache:
 def _is_trusted(path: str, *, writable: bool = False) -> bool:
     try:
         reason = check_private(path, writable=writable)
+        if not reason and not os.access(path, os.R_OK | os.X_OK):
+            reason = "this user may not read it"
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
-        config.warn(f"the cache {path} is not used: {reason}", warning_key(path))
+        hint = "; set CUDABUILD_CACHE_DIR to a folder of your own" if writable else ""
+        config.warn(f"the cache {path} is not used: {reason}{hint}", warning_key(path))
     return not reason
 
 

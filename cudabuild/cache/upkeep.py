@@ -31,6 +31,9 @@ __all__ = [
 #: Files that no index names and that are older than this, in seconds, belong to no writer that waits for a lock.
 _WAITED_OUT = 60.0
 
+#: The index of a folder that has none.
+_NOTHING = Index(b"", (), 0, 0)
+
 _NOTES = "notes"
 _NOTE_KINDS = ("tools-", "build-")
 
@@ -155,7 +158,7 @@ def _look(path: str, kind: str) -> Layer:
     try:
         reason = check_private(path, writable=kind == "user")
         if not reason and not os.access(path, os.R_OK | os.X_OK):
-            reason = "it may not be read by this user"
+            reason = "this user may not read it"
     except FileNotFoundError:
         return Layer(path, kind, "absent")
     except OSError as error:
@@ -306,9 +309,14 @@ def _read_index(folder: str) -> Index:
     """
     try:
         with open(os.path.join(folder, INDEX_NAME), "rb", opener=open_own) as stream:
-            return parse_index(stream.read())
+            data = stream.read()
     except FileNotFoundError:
-        return Index(b"", (), 0, 0)
+        return _NOTHING
+    newest = time.time() - _WAITED_OUT
+    segments = map(segment_of, os.listdir(folder) if not data else ())
+    if not data and all(segment is None or segment / 1e9 > newest for segment in segments):
+        return _NOTHING  # made a moment ago; nothing was published yet
+    return parse_index(data)
 
 
 def _numbers_by_segment(index: Index) -> dict[int, list[tuple[int, bytes]] | None]:

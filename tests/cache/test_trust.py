@@ -64,7 +64,8 @@ def test_a_cache_of_another_user_is_refused(tmp_path: Path, capsys: pytest.Captu
     os.chown(root, STRANGER, STRANGER)
     assert found_in(root) == [False, False]
     told = capsys.readouterr().err.splitlines()
-    assert told == [f"cudabuild: the cache {root} is not used: it belongs to another user"]
+    hint = "set CUDABUILD_CACHE_DIR to a folder of your own"
+    assert told == [f"cudabuild: the cache {root} is not used: it belongs to another user; {hint}"]
     made = Cache(str(root)).build_once(make_image("other").key, "sm_90", lambda: make_image("other"))
     assert made.qualname == "other"
     assert Cache(str(root)).root is None, "nothing is written there either"

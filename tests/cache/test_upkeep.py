@@ -120,7 +120,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, list[str]]] = {
     "an empty segment": (lambda path: path.write_bytes(b""), "segment", ["b", "c"]),
     "a missing segment": (Path.unlink, "missing", ["b", "c"]),
     "a flipped bit in the index": (lambda path: flip(path.with_name("index.cuix"), 100), "index", ["a", "b", "c"]),
-    "an empty index": (lambda path: path.with_name("index.cuix").write_bytes(b""), "index", ["a", "b", "c"]),
+    "a cut-off index": (lambda path: cut(path.with_name("index.cuix")), "index", ["a", "b", "c"]),
 }
 
 
@@ -171,6 +171,15 @@ def test_a_folder_that_others_may_write_to_is_refused_and_left_alone(root: Path)
     upkeep.clear_cache(upkeep.user_layer())
     (root / "sm_90").chmod(0o700)
     assert found(root, "a")
+
+
+def test_an_index_that_somebody_is_about_to_fill_is_no_damage(root: Path) -> None:
+    """It is empty while the first writer holds its lock, whose segment is there already."""
+    (path,) = fill(root, "a")
+    path.with_name("index.cuix").write_bytes(b"")
+    assert kinds(upkeep.user_layer()) == []
+    path.rename(path.with_name(f"seg-{time.time_ns() - 100 * 10**9:016x}.cuar"))
+    assert kinds(upkeep.user_layer()) == ["index"]
 
 
 def test_verifying_beside_a_merge(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
