@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from cudabuild.image.image import DeviceInfo
-from cudabuild.target import TARGETS, find_target, parse_target, rank_targets
+from cudabuild.target import TARGETS, Target, find_target, minimum_driver, parse_target, rank_targets
 
 NEWEST_DRIVER = 13050
 DEVICES = [(7, 5), (8, 0), (8, 6), (8, 7), (8, 8), (8, 9), (9, 0), (10, 0), (10, 3), (10, 7), (11, 0), (12, 0), (12, 1)]
@@ -56,6 +56,72 @@ def test_every_triple_is_ranked_or_refused_with_a_reason(cc: tuple[int, int], dr
             assert reason is not None
         elif reason is not None:
             assert "driver" not in reason
+
+
+#: What a driver for a CUDA version knows: the newest PTX ISA version (PTX ISA, "Release Notes").
+KNOWN_ISA = {
+    10000: (6, 3), 10010: (6, 4), 10020: (6, 5), 11000: (7, 0), 11010: (7, 1), 11020: (7, 2), 11030: (7, 3),
+    11040: (7, 4), 11050: (7, 5), 11060: (7, 6), 11070: (7, 7), 11080: (7, 8), 12000: (8, 0), 12010: (8, 1),
+    12020: (8, 2), 12030: (8, 3), 12040: (8, 4), 12050: (8, 5), 12060: (8, 5), 12070: (8, 6), 12080: (8, 7),
+    12090: (8, 8), 13000: (9, 0), 13010: (9, 1), 13020: (9, 2), 13030: (9, 3), 13040: (9, 4), 13050: (9, 5),
+}  # fmt: skip
+
+#: Target -> the devices that its cubin runs on; the same rules as in ``CUBINS``, seen from the other side.
+RUNS_ON = {
+    name: {device for device, cubins in CUBINS.items() if name.removeprefix("sm_") in cubins.split()}
+    for name in TARGETS
+}
+
+
+def is_taken(target: Target, device: str, driver: int) -> bool:
+    """Whether a device with a driver takes an image for a target, told from the tables of this file alone."""
+    if not target.is_ptx:  # made by the oldest linker that can: 13 for the parts that came with CUDA 13, else 12
+        return device in RUNS_ON[target.name] and driver >= (13000 if target.cc in ((8, 8), (11, 0)) else 12000)
+    reaches = tuple(map(int, device.split("."))) >= target.cc
+    return reaches and KNOWN_ISA[driver] >= target.ptx_isa
+
+
+def test_every_triple_of_target_device_and_driver() -> None:
+    triples = 0
+    for device, cubins in CUBINS.items():
+        cc = tuple(map(int, device.split(".")))
+        ptx = sorted((t for t in TARGETS.values() if t.is_ptx), key=lambda target: target.cc, reverse=True)
+        order = [*(TARGETS[f"sm_{number}"] for number in cubins.split()), *ptx]
+        for driver in KNOWN_ISA:
+            ranked = rank_targets(DeviceInfo(cc, driver), TARGETS.values())  # type: ignore[arg-type]
+            usable = [target for target, reason in ranked if reason is None]
+            assert usable == [target for target in order if is_taken(target, device, driver)], (device, driver)
+            assert len(ranked) == len(TARGETS)
+            triples += len(ranked)
+    assert triples == len(CUBINS) * len(KNOWN_ISA) * len(TARGETS)
+
+
+def test_what_ships_beside_an_image_never_changes_its_verdict_nor_its_place() -> None:
+    """Every pair of targets, on every device, with drivers that know all, some and none of them."""
+    for cc in DEVICES:
+        for driver in (13050, 12080, 11040, 10000):
+            device = DeviceInfo(cc, driver)
+            ranked = rank_targets(device, TARGETS.values())
+            places = {target: place for place, (target, _) in enumerate(ranked)}
+            verdicts = dict(ranked)
+            for one in TARGETS.values():
+                for other in TARGETS.values():
+                    pair = rank_targets(device, [one, other])
+                    assert all(verdicts[target] == reason for target, reason in pair)
+                    if all(reason is None for _, reason in pair):
+                        assert [target for target, _ in pair] == sorted({one, other}, key=places.__getitem__)
+
+
+def test_the_driver_that_an_image_was_made_for_decides_with_every_target() -> None:
+    """A cubin needs a driver of its linker's major, PTX one that knows the ISA version that is written in it."""
+    for target in TARGETS.values():
+        for driver, known in KNOWN_ISA.items():
+            device = DeviceInfo(target.cc, driver)
+            for major in (12, 13):
+                oldest = minimum_driver(target, linker=(major, 0), ptx_isa=(9, 0) if major == 13 else (8, 5))
+                ((_, reason),) = rank_targets(device, [target], {target: oldest})
+                enough = known >= ((9, 0) if major == 13 else (8, 5)) if target.is_ptx else driver >= major * 1000
+                assert (reason is None) is enough, (target, driver, major)
 
 
 @pytest.mark.parametrize(
