@@ -191,13 +191,28 @@ class Driver:
         self._call("cuKernelGetFunction", self._api.CUkernel(int(kernel)))
 
     def unload_library(self, library: Any) -> None:
-        """Unloads; in the relaxed mode, so that another thread's stream capture survives it."""
+        """Unloads; for nobody to use, in a graph neither."""
+        self.relaxed(self._call, "cuLibraryUnload", library)
+
+    def relaxed(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Calls what a stream capture, this thread's or another's, would forbid, and has nothing to do with it."""
         mode = self._api.CUstreamCaptureMode
         before = self._call("cuThreadExchangeStreamCaptureMode", mode(_RELAXED))
         try:
-            self._call("cuLibraryUnload", library)
+            return call(*args)
         finally:
             self._call("cuThreadExchangeStreamCaptureMode", before)
+
+    def is_capturing(self, stream: Any) -> bool:
+        """Whether what is launched on a stream is recorded now, as far as the driver says; also where it cannot say.
+
+        Asked of the default stream, it says so where any stream that is in order with that one is captured.
+        """
+        for one in (stream, None) if stream is not None else (None,):
+            status, *found = self._api.cuStreamIsCapturing(one)
+            if status is not self.success or int(found[0]) != 0:  # CU_STREAM_CAPTURE_STATUS_NONE
+                return True
+        return False
 
     def allow_dynamic_shared(self, kernel: Any, ordinal: int, size: int) -> None:
         """Lets launches of a kernel on one device ask for ``size`` bytes of dynamic shared memory."""

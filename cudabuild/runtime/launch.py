@@ -16,7 +16,7 @@ from cudabuild.runtime.arrays import HostArrays, flatten
 from cudabuild.runtime.configuration import Configuration
 from cudabuild.runtime.images import find_image
 from cudabuild.runtime.marshal import BlockFormat, block_values, make_launcher_factory, needs_wide
-from cudabuild.runtime.module import Module
+from cudabuild.runtime.module import Module, tidy
 from cudabuild.types.layout import parameter_fields
 from cudabuild.types.signature import format_signature
 
@@ -119,6 +119,7 @@ class GpuLauncher:
         self._driver = device.driver
         self._bound: dict[tuple[int, int], BoundKernel] = {}
         self._refused: dict[int, dict[bytes, str]] = {}  # by device, as in a request
+        self._new: Module | None = None  # loaded, and not launched yet
         # Re-entrant: a finaliser that runs inside a bind may launch the same kernel.
         self._lock = RLock()
 
@@ -221,6 +222,9 @@ class GpuLauncher:
             else:
                 raise self.error(result, configuration, bound)
             bound = self._allow_shared(ordinal, bound, configuration.shared)
+        if self._new is not None:
+            module, self._new = self._new, None
+            tidy(self._driver, stream, module)
         return bound, fault
 
     def _allow_shared(self, ordinal: int, bound: BoundKernel, size: int) -> BoundKernel:
@@ -259,7 +263,10 @@ class GpuLauncher:
 
     def bound(self) -> BoundKernel:
         """The kernel as the current device runs it with small arrays, loaded if it was not."""
-        return self._get_bound(self._driver.current_device(), 32)
+        bound = self._get_bound(self._driver.current_device(), 32)
+        if self._new is not None:
+            tidy(self._driver, None)
+        return bound
 
     def _get_bound(self, ordinal: int, width: int) -> BoundKernel:
         bound = self._bound.get((ordinal, width))
@@ -329,7 +336,8 @@ class GpuLauncher:
         bound = self._find_loaded(image)
         if bound is None:
             fields = parameter_fields(self.signature, image.index_width, fault=bool(image.options.get("debug")))
-            bound = BoundKernel(image, Module(self._driver, image), BlockFormat(fields))
+            self._new = Module(self._driver, image)
+            bound = BoundKernel(image, self._new, BlockFormat(fields))
         if self.definition.carveout is not None:
             self._driver.prefer_shared_memory(bound.module.kernel, ordinal, self.definition.carveout)
         return bound

@@ -36,6 +36,8 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906
 
 
 OK = CUresult.CUDA_SUCCESS
@@ -107,6 +109,8 @@ class FakeDriver:
         takes_any_code: code that was not registered loads too, and does nothing.
         answer: what calls for some code say, by the call's name and the code's bytes, before they do anything.
         busy: streams and events that have not come to their end.
+        captured: streams that are captured, and in order with the default stream; loading and unloading code is refused
+            meanwhile to threads that are not in the relaxed mode.
         memory: what is allocated: device memory, host memory, streams and events, by address or handle.
     """
 
@@ -129,6 +133,7 @@ class FakeDriver:
         self.answer: Callable[[str, bytes], CUresult] = _accept
         self.memory: dict[int, Any] = {}
         self.busy: set[int] = set()
+        self.captured: set[int] = set()
         self.max_shared: dict[int, int] = {}
         self._codes: dict[bytes, _Code] = {}
         self._kernels: dict[int, tuple[int, str]] = {}
@@ -192,6 +197,8 @@ class FakeDriver:
 
     def cuLibraryLoadData(self, data: Any, *options: Any) -> tuple[Any, ...]:
         self.calls.append("cuLibraryLoadData")
+        if self._is_forbidden():
+            return CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, None
         code = self._codes.get(bytes(data).rstrip(b"\0"))
         if code is None and self.takes_any_code:
             code = _Code(None, _AnySymbols(), bytes(data))
@@ -220,11 +227,23 @@ class FakeDriver:
 
     def cuLibraryUnload(self, library: int) -> tuple[Any, ...]:
         self.calls.append("cuLibraryUnload")
+        if self._is_forbidden():
+            return (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,)
         del self.loaded[library]
         return (OK,)
 
     def cuThreadExchangeStreamCaptureMode(self, mode: int) -> tuple[Any, ...]:
-        return OK, 0
+        before = getattr(self._thread, "mode", 0)
+        self._thread.mode = mode
+        return OK, before
+
+    def _is_forbidden(self) -> bool:
+        return bool(self.captured) and getattr(self._thread, "mode", 0) != 2
+
+    def cuStreamIsCapturing(self, stream: Any) -> tuple[Any, ...]:
+        if stream is None and self.captured:
+            return CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, None
+        return OK, int(int(stream or 0) in self.captured)
 
     def cuKernelSetAttribute(self, attribute: int, value: int, kernel: int, device: int) -> tuple[Any, ...]:
         refusal = self.answer("cuKernelSetAttribute", self.loaded[self._kernels[kernel][0]].data)

@@ -15,6 +15,7 @@ from runtime_kit import SAXPY, DeviceArray, Host, floats, saxpy_body
 from cudabuild.errors import DriverError, LaunchError, NoImageError
 from cudabuild.image.image import LAUNCH_ABI, DeviceInfo, ImageRequest, KernelImage
 from cudabuild.image.left import LeftToJit
+from cudabuild.runtime import module
 from cudabuild.runtime.images import find_image
 from cudabuild.runtime.module import unload_dead
 
@@ -269,6 +270,60 @@ class TestLife:
         assert "cuLibraryUnload" not in host.fake.calls
         host.kernel("int32", "n", name="other")[1, 1](1)
         assert host.fake.calls.count("cuLibraryUnload") == 1
+
+    def test_a_first_launch_inside_a_capture(self, host: Host) -> None:
+        """It loads all the same, nothing is unloaded meanwhile, and what the graph holds stays for ever."""
+        host.kernel("int32", "n", name="dead")[1, 1](1)
+        host.requests.clear()
+        gc.collect()
+        host.fake.captured = {77}
+        host.kernel("int32", "n", name="part")[1, 1, 77](1)
+        host.requests.clear()
+        gc.collect()
+        assert len(host.fake.loaded) == 2
+        host.fake.captured = set()
+        host.kernel("int32", "n", name="later")[1, 1](1)
+        assert host.fake.calls.count("cuLibraryUnload") == 1
+        names = [next(iter(code.symbols)) for code in host.fake.loaded.values()]
+        assert names == ["part", "later"]
+
+    def test_another_stream_is_captured(self, host: Host) -> None:
+        host.kernel("int32", "n", name="dead")[1, 1](1)
+        host.requests.clear()
+        gc.collect()
+        host.fake.captured = {77}
+        host.kernel("int32", "n", name="other")[1, 1, 88](1)
+        assert "cuLibraryUnload" not in host.fake.calls
+
+    def test_thousands_of_closures_do_not_fill_the_device(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Their code goes though nothing collects them: Python sees small objects only."""
+        monkeypatch.setattr(module._Limit, "count", module._Limit.LEAST)
+        gc.collect()
+        others = len(module._living)
+        most = 0
+        gc.disable()
+        try:
+            for n in range(2_000):
+                host.kernel("int32", "n", name=f"k{n}")[1, 1](n)
+                host.requests.clear()
+                host.bodies.clear()
+                host.fake._codes.clear()
+                assert host.launched == [n]
+                most = max(most, len(host.fake.loaded))
+        finally:
+            gc.enable()
+        assert most <= module._Limit.LEAST + 2 * others
+        assert len(host.fake.calls) >= 4_000 - most
+
+    def test_living_modules_are_not_looked_for_at_every_load(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module._Limit, "count", module._Limit.LEAST)
+        collected = []
+        monkeypatch.setattr(gc, "collect", lambda: collected.append(len(module._living)))
+        kept = [host.kernel("int32", "n", name=f"k{n}") for n in range(1200)]
+        for n, kernel in enumerate(kept):
+            kernel[1, 1](n)
+        assert len(collected) <= 4
+        assert len(host.fake.loaded) == 1200
 
     def test_ptx_ends_with_a_nul(self, host: Host) -> None:
         seen = []
