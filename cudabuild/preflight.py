@@ -9,7 +9,7 @@ from cudabuild.errors import CudabuildError, LaunchError, TargetError
 from cudabuild.image.image import DeviceInfo, ImageRequest
 from cudabuild.runtime.dispatcher import Dispatcher
 from cudabuild.runtime.images import describe_device, find_nearest, foresee_image
-from cudabuild.target import TARGETS, parse_target
+from cudabuild.target import TARGETS, minimum_driver, parse_target
 from cudabuild.types.signature import format_signature, parse_signatures
 
 TYPE_CHECKING = False
@@ -28,8 +28,8 @@ __all__ = ["Coverage", "OverloadCoverage", "coverage", "explain_overload"]
 #: The index widths that a launch may ask for.
 _WIDTHS = (32, 64)
 
-#: The driver of a GPU that is only named: the newest of a table that knows its targets.
-_NEWEST_DRIVER = 13000
+#: The driver of a GPU that is only named: one that takes everything this version makes.
+_NEWEST_DRIVER = max(map(minimum_driver, TARGETS.values()))
 
 
 class OverloadCoverage:
@@ -142,7 +142,7 @@ def coverage(package: str, target: str | None = None, driver: str | None = None)
     Args:
         package: the package or module, as it is imported.
         target: a GPU in place of this machine's, as ``sm_90``; needs no GPU and no driver.
-        driver: the CUDA version of its driver, as ``"12.8"``; by default this machine's, or the newest that is known.
+        driver: the CUDA version of its driver, as ``"12.8"``; by default this machine's, or one that takes everything.
 
     Raises:
         ImportError: there is no such package.

@@ -406,7 +406,7 @@ class Dispatcher:
         Args:
             signature: one overload as written in a signature; all that are declared or were launched by default.
             target: a GPU in place of this machine's, as ``sm_90``.
-            driver: the CUDA version of its driver, as ``"12.8"``; the newest that is known by default.
+            driver: the CUDA version of its driver, as ``"12.8"``; by default one that takes everything.
 
         Returns:
             Text for people.
