@@ -22,6 +22,7 @@ NAMES = (
     "import_cost",
     "injected_faults",
     "killed_writers",
+    "known_faults",
     "language_table",
     "mutated_archives",
     "no_llvmlite",

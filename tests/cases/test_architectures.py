@@ -8,6 +8,8 @@ from types import FunctionType
 
 import pytest
 from cases_kit import Array, Machine, load, ship
+from package_kit import KERNEL as KERNELS
+from package_kit import build_archives, run, write_files
 
 from cudabuild.errors import NoImageError
 
@@ -82,3 +84,24 @@ def test_devices_that_take_turns_keep_their_own_code(root: Path, tmp_path: Path)
         kernel[1, 32](Array())
     assert [launch.device for launch in machine.fake.launches] == [0, 1, 2] * 3
     assert {target_of(code) for code in machine.fake.given} == {"sm_90", "sm_80", "compute_75"}
+
+
+def test_a_kernel_without_an_image_for_one_architecture_is_named_before_any_launch(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/a.py": KERNELS,
+        "pkg/b.py": KERNELS.replace("scale", "shift").replace("* SCALE", "+ SCALE"),
+    }
+    root = write_files(tmp_path, files)
+    build_archives(root, "pkg/_cudabuild", "pkg.a", "pkg.b", archs="sm_90")
+    build_archives(root, "pkg/_cudabuild", "pkg.a", archs="sm_80")  # the other one was left out
+    code = """
+        import cudabuild
+        for target in ("sm_90", "sm_86"):
+            found = cudabuild.coverage("pkg", target=target)
+            print(found.is_covered, *(f"{one.module}.{one.qualname}" for one in found if not one.is_covered))
+        print(*{reason for one in found for reason in one.reasons[32] if "shift" in reason}, sep="\\n")
+    """
+    told = run(code, root, CUDABUILD_DEVICE="cpu").splitlines()
+    assert told[:2] == ["True", "False pkg.b.shift"]
+    assert "shipped: sm_80 holds no shift(int32, float32[::1])" in told
