@@ -10,7 +10,7 @@ from cudabuild.cache.toolchain import ToolchainMemo
 from cudabuild.definition import Options
 from cudabuild.errors import ImageFormatError
 from cudabuild.fingerprint.key import differences, recorded_key
-from cudabuild.image.provider import Matcher
+from cudabuild.image.provider import MOST_COMPARED, Matcher
 from cudabuild.target import find_target, rank_targets
 
 TYPE_CHECKING = False
@@ -100,12 +100,15 @@ class CacheProvider:
                 yield from shelf.records()
 
     def _find_on(self, shelf: Shelf, matcher: Matcher, driver: int) -> KernelImage | None:
-        records = shelf.find_named(matcher.module, matcher.qualname, matcher.signature)
-        found = self._choose(shelf, records, matcher, driver)
+        name = (matcher.module, matcher.qualname, matcher.signature)
+        # Of many kernels of one name, made by one function, the newest are compared; the fingerprint finds any other.
+        found = self._choose(shelf, shelf.find_named(*name, most=MOST_COMPARED), matcher, driver)
         if found is not None:
             return found
         live = matcher.live_fingerprint()
-        return self._choose(shelf, shelf.find_fingerprint(live), matcher, driver) if live is not None else None
+        if live is None:
+            return self._choose(shelf, shelf.find_named(*name), matcher, driver)
+        return self._choose(shelf, shelf.find_fingerprint(live), matcher, driver)
 
     def _choose(self, shelf: Shelf, records: Sequence[Record], matcher: Matcher, driver: int) -> KernelImage | None:
         left = list(records)

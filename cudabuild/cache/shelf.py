@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from itertools import islice
 
 from cudabuild import config
 from cudabuild.cache.index import Entry, Index, format_index, keep_newest, parse_index
@@ -47,6 +48,10 @@ _YOUNG = 60.0
 _ORPHAN_AGE = 3600.0
 
 
+#: What stands for an index that is not there, or is damaged.
+_NO_INDEX = parse_index(format_index([]))
+
+
 class Shelf:
     """The images of one target in one cache folder."""
 
@@ -55,8 +60,8 @@ class Shelf:
         self.target = target
         self.is_writable = writable
         self._warning = warning_key(os.path.dirname(folder))
-        self._look: tuple[int, ...] | None = None
-        self._index = parse_index(format_index([]))
+        # The index and the looks of its file, in one: other threads read it too.
+        self._known: tuple[tuple[int, ...] | None, Index] = None, _NO_INDEX
         self._archives: dict[int, Archive] = {}
         self._damaged: set[int] = set()
         self._missed: set[int] = set()  # that were waited for in vain
@@ -94,15 +99,15 @@ class Shelf:
                 return None
             time.sleep(0.02)
 
-    def find_named(self, module: str, qualname: str, signature: str) -> list[Record]:
-        """The records of an overload by its name, the newest first."""
+    def find_named(self, module: str, qualname: str, signature: str, most: int | None = None) -> list[Record]:
+        """The records of an overload by its name, the newest first; ``most`` of them if there are more."""
         name = name_key(module, qualname, signature)
         wanted = (module, qualname, signature)
 
         def fits(record: Record) -> bool:
             return (record.module, record.qualname, record.signature) == wanted
 
-        return self._find(lambda index: index.find_name(name), fits)
+        return self._find(lambda index: islice(index.find_name(name), most), fits)
 
     def find_fingerprint(self, fingerprint: bytes) -> list[Record]:
         """The records of a fingerprint, the newest first."""
@@ -217,40 +222,42 @@ class Shelf:
         path = os.path.join(self.folder, INDEX_NAME)
         make = make or must
         try:
-            if not (fresh or make) and _look_of(os.stat(path)) == self._look:
-                return self._index
+            look, known = self._known
+            if not (fresh or make) and _look_of(os.stat(path)) == look:
+                return known
             if not self._is_trusted():
-                self._forget()
-                return self._index
+                return self._forget()
             with open(path, "rb", opener=_open_or_make if make else open_own) as stream:
-                look = _look_of(os.fstat(stream.fileno()))
-                if fresh or look != self._look:
-                    data = stream.read()
-                    if not data and (make or all(_is_young(segment) for segment, _ in self.segment_files())):
-                        self._forget()  # made a moment ago; nothing was published yet
-                        return self._index
-                    self._index = parse_index(data, whole=fresh or must)
-                    self._look = look
-                    self._archives = {s: a for s, a in list(self._archives.items()) if s in self._index.segments}
-        except FileNotFoundError:
-            self._forget()
+                seen = _look_of(os.fstat(stream.fileno()))
+                if seen == look and not fresh:
+                    return known
+                data = stream.read()
+            if not data and (make or all(_is_young(segment) for segment, _ in self.segment_files())):
+                return self._forget()  # made a moment ago; nothing was published yet
+            known = parse_index(data, whole=fresh or must)
+            self._known = seen, known
+            self._archives = {s: a for s, a in list(self._archives.items()) if s in known.segments}
+            return known
+        except (FileNotFoundError, NotADirectoryError):  # the latter is told when something is to be kept there
+            return self._forget()
         except ImageFormatError as error:
-            self._report_damaged_index(error)
+            return self._report_damaged_index(error)
         except OSError as error:
-            self._forget()
             if must:
+                self._forget()
                 raise
             self.report_unreadable(path, error)
-        return self._index
+            return self._forget()
 
-    def _forget(self) -> None:
-        self._index, self._look = parse_index(format_index([])), None
+    def _forget(self) -> Index:
+        self._known = None, _NO_INDEX
+        return _NO_INDEX
 
-    def _report_damaged_index(self, error: Exception) -> None:
+    def _report_damaged_index(self, error: Exception) -> Index:
         """Counts the index as empty; the next publishing makes a new one."""
-        self._forget()
         path = os.path.join(self.folder, INDEX_NAME)
         config.warn(f"the cache index {path} is damaged and will be rebuilt ({error})", f"damaged {path}")
+        return self._forget()
 
     def _is_trusted(self) -> bool:
         """Whether nobody else can have filled the folder: the cache's own being private does not say it of this one."""
@@ -280,10 +287,12 @@ class Shelf:
             segment = self._write_segment(new, written)  # before the lock: nobody waits for it
             with hold_lock(os.path.join(self.folder, _LOCK), _PUBLISH_WAIT, "a cache update", self._warning) as held:
                 if held:
-                    # Who makes a lost index anew adds all segments: ours too, and may have merged it by now.
                     entries = keep_newest(self._current_entries(written) + self._entries_of(segment))
-                    if not {image.key for image in new} <= {entry.key for entry in entries}:
-                        raise OSError(errno.EIO, "what was written does not read as it was", self._path(segment))
+                    if not _hold(entries, new):
+                        # Who made a lost index anew put all segments into it, ours too, and then emptied the cache.
+                        entries = keep_newest(entries + self._entries_of(self._write_segment(new, written)))
+                    if not _hold(entries, new):
+                        raise OSError(errno.EIO, "what was written does not read as it was", self.folder)
                     self._replace_index(self._merge(entries, written), *written)
                     return True
         except BaseException:
@@ -367,9 +376,9 @@ class Shelf:
         try:
             known = index.entries()
         except ImageFormatError as error:
-            self._report_damaged_index(error)
+            index, known = self._report_damaged_index(error), []
         here = {segment for segment in map(segment_of, os.listdir(self.folder)) if segment is not None}
-        if self._look is None:
+        if index is _NO_INDEX:
             return [entry for segment in sorted(here - {*written}) for entry in self._entries_of(segment)]
         damaged = self._damaged & set(index.segments)
         entries = [
@@ -455,7 +464,7 @@ class Shelf:
         data = format_index(entries)
         path = os.path.join(self.folder, INDEX_NAME)
         temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-        before = {*self._index.segments, *written}
+        before = {*self._known[1].segments, *written}
         try:
             with open(temporary, "wb") as stream:
                 stream.write(data)
@@ -508,6 +517,10 @@ class Shelf:
     def _unlink(self, segment: int) -> None:
         self._archives.pop(segment, None)
         _try_unlink(self._path(segment))
+
+
+def _hold(entries: Iterable[Entry], images: Iterable[KernelImage]) -> bool:
+    return {image.key for image in images} <= {entry.key for entry in entries}
 
 
 def _open_or_make(path: str, flags: int) -> int:

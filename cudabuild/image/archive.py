@@ -171,35 +171,18 @@ class Archive:
         self._records: int = records
         self._names: int = names
 
-    def find_named(self, module: str, qualname: str, signature: str) -> list[Record]:
+    def find_named(self, module: str, qualname: str, signature: str, most: int | None = None) -> list[Record]:
         """The records of one overload by its name, in every option set and index width.
+
+        Args:
+            module, qualname, signature: the name.
+            most: so many of them if there are more.
 
         Raises:
             ImageFormatError: a record is damaged.
         """
         key = name_key(module, qualname, signature)
-        return self._collect(key, self._number_of_name, 32)
-
-    def find_first(self, module: str, qualname: str, signature: str) -> Record | None:
-        """The first record that ``find_named`` would give.
-
-        Raises:
-            ImageFormatError: it, or the name index, is damaged.
-        """
-        key = name_key(module, qualname, signature)
-        place = self._search(key, self._number_of_name, 32)
-        if place >= self.count or self._key_at(self._number_of_name(place), 32) != key:
-            return None
-        return self.record(self._number_of_name(place))
-
-    def count_named(self, module: str, qualname: str, signature: str) -> int:
-        """How many records ``find_named`` would give; none of them is read.
-
-        Raises:
-            ImageFormatError: the name index is damaged.
-        """
-        key = name_key(module, qualname, signature)
-        return self._search(key, self._number_of_name, 32, behind=True) - self._search(key, self._number_of_name, 32)
+        return self._collect(key, self._number_of_name, 32, most)
 
     def find_fingerprint(self, fingerprint: bytes) -> list[Record]:
         """The records with a fingerprint, in every option set and index width.
@@ -227,29 +210,25 @@ class Archive:
             raise self._damaged("a record number beyond its table")
         return Record(self, self._records + number * RECORD.size)
 
-    def _collect(self, key: bytes, number_of: Callable[[int], int], field: int) -> list[Record]:
+    def _collect(
+        self, key: bytes, number_of: Callable[[int], int], field: int, most: int | None = None
+    ) -> list[Record]:
         """The records whose 32 bytes at ``field`` equal ``key``, in a table sorted by that."""
-        low = self._search(key, number_of, field)
-        found = []
-        while low < self.count:
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._key_at(number_of(middle), field) < key:
+                low = middle + 1
+            else:
+                high = middle
+        found: list[Record] = []
+        while low < self.count and len(found) != most:
             number = number_of(low)
             if self._key_at(number, field) != key:
                 break
             found.append(self.record(number))
             low += 1
         return found
-
-    def _search(self, key: bytes, number_of: Callable[[int], int], field: int, *, behind: bool = False) -> int:
-        """The first place in a sorted table where ``key`` may stand; ``behind`` those where it does."""
-        low, high = 0, self.count
-        while low < high:
-            middle = (low + high) // 2
-            found = self._key_at(number_of(middle), field)
-            if found < key or (behind and found == key):
-                low = middle + 1
-            else:
-                high = middle
-        return low
 
     def _key_at(self, number: int, field: int) -> bytes:
         at = self._records + number * RECORD.size + field

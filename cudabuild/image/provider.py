@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from cudabuild.image.archive import Archive, Record
     from cudabuild.image.image import ImageRequest
 
-__all__ = ["KNOWN_LAUNCH_ABIS", "Matcher", "find_in_archive", "format_driver"]
+__all__ = ["KNOWN_LAUNCH_ABIS", "MOST_COMPARED", "Matcher", "find_in_archive", "format_driver"]
 
 #: Kernels of one name, made by one function, that a message looks through for what they have in common.
 _MOST_VARIANTS = 20
+
+#: So many images of one name are compared with the live kernel by their checks, one after the other. Among more, its
+#: fingerprint leads to the right one: parsing a function takes as long as comparing a dozen.
+MOST_COMPARED = 12
 
 
 def format_driver(version: int) -> str:
@@ -181,10 +185,18 @@ class Matcher:
         pairs = {label: (before.get(label, "missing"), now.get(label, "missing")) for label in labels}
         return {label: values for label, values in pairs.items() if values[0] != values[1]}
 
-    def live_fingerprint(self) -> bytes | None:
-        """The fingerprint of the kernel as it is now; None where it has no source."""
+    def live_fingerprint(self, record: Record | None = None) -> bytes | None:
+        """The fingerprint of the kernel as it is now; None where it has no source.
+
+        Args:
+            record: an image of it, for the options that its build chose; without one, the kernel's own options or those
+                that records must have been compiled with.
+        """
+        if not self._has_source:
+            return None
+        options = self._options or (self._request.options if record is None else self._options_for(record))
         try:
-            return self._fingerprint(self._request.options)
+            return self._fingerprint(options)
         except SourceError:
             return None
 
@@ -209,7 +221,14 @@ def find_in_archive(archive: Archive, matcher: Matcher) -> Record | None:
     Raises:
         ImageFormatError: the archive is damaged.
     """
-    named = archive.find_named(matcher.module, matcher.qualname, matcher.signature)
+    name = (matcher.module, matcher.qualname, matcher.signature)
+    named = archive.find_named(*name, most=MOST_COMPARED + 1)
+    if len(named) > MOST_COMPARED:
+        live = matcher.live_fingerprint(named[0])
+        found = matcher.choose(archive.find_fingerprint(live)) if live is not None else None
+        if found is not None:
+            return found
+        named = archive.find_named(*name)
     found = matcher.choose(named)
     if found is None and not named:
         live = matcher.live_fingerprint()

@@ -216,3 +216,46 @@ def test_a_kernel_without_a_file_never_counts_by_its_name(tmp_path: Path, by_nam
     assert find("def k(x): x[0] = 2\n") is None
     if not by_name:
         assert find("def k(x): x[0] = 1  # the same again\n") is not None
+
+
+def test_one_of_many_kernels_of_one_name_is_found_by_its_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A factory made them: comparing all would cost the first launch of each more than making its code."""
+    module = load(tmp_path, "def make(n):\n    def k(x): x[0] = n\n    return k\n")
+    count = 300
+    made = [KernelDefinition(module.make(n), options=Options({})) for n in range(count)]
+    fast = Options({"fastmath": True})  # as the build's settings said
+    prints = [compute_fingerprint(definition, SIGNATURE, fast) for definition in made]
+    images = [
+        make_image("make.<locals>.k", signature="float32[::1]", fingerprint=found.digest, symbol=f"k{n}",
+                   key=found.digest, options={"fastmath": True}).stamp(found)
+        for n, found in enumerate(prints)
+    ]  # fmt: skip
+    write_archive(tmp_path / "many.cuar", images, "sm_90")
+    archive = Archive(str(tmp_path / "many.cuar"))
+    compared = 0
+    real = Matcher._check
+
+    def counted(self: Matcher, record: Any) -> str:
+        nonlocal compared
+        compared += 1
+        return real(self, record)
+
+    monkeypatch.setattr(Matcher, "_check", counted)
+
+    def find(definition: KernelDefinition, known: Archive) -> Any:
+        device = DeviceInfo((9, 0), 13000)
+        request = ImageRequest(
+            definition, SIGNATURE, device, 32, lambda: compute_fingerprint(definition, SIGNATURE).digest
+        )
+        return find_in_archive(known, Matcher(request, by_name=True))
+
+    for n in (0, 7, count - 1):
+        assert find(made[n], archive).symbol == f"k{n}"
+    assert compared <= 3
+    assert find(KernelDefinition(module.make(count)), archive) is None
+    # Without source the values decide, however many there are.
+    monkeypatch.setattr("cudabuild.image.provider.read_source_digest", lambda function: b"")
+    monkeypatch.setattr("cudabuild.fingerprint.checks.read_source_digest", lambda function: b"")
+    assert find(made[200], archive).symbol == "k200"
