@@ -12,7 +12,7 @@ import warnings
 from types import FunctionType
 
 from cudabuild.cuda.errors import NumbaInvalidConfigWarning
-from cudabuild.decorators import SERVICES, check_option, register_text
+from cudabuild.decorators import SERVICES, check_option, no_function, register_text
 from cudabuild.definition import KernelDefinition, Options
 from cudabuild.errors import SettingError, nearest_name
 from cudabuild.linking import link_to, links_of
@@ -76,10 +76,7 @@ def jit(func_or_sig: Any = None, device: bool = False, *, source: str | None = N
         function = getattr(func_or_sig, "py_func", None)
         if isinstance(function, FunctionType):
             return _make(function, None, device, values, carveout, options)
-        raise TypeError(
-            f"cuda.jit on a {type(func_or_sig).__name__}\n  found:    {func_or_sig!r}\n"
-            "  expected: a function written with def, or a signature"
-        )
+        raise no_function("@cuda.jit", func_or_sig)
     spec = func_or_sig if func_or_sig else (func_or_sig if func_or_sig == () else None)
     if not device and spec is not None:
         _refuse_results(spec)
@@ -87,7 +84,7 @@ def jit(func_or_sig: Any = None, device: bool = False, *, source: str | None = N
     def decorate(function: Any) -> JitDispatcher:
         plain = function if isinstance(function, FunctionType) else getattr(function, "py_func", None)
         if not isinstance(plain, FunctionType):
-            raise TypeError(f"cuda.jit on a {type(function).__name__}: expected a function written with def")
+            raise no_function("@cuda.jit", function)
         if source is not None:
             register_text(plain, source)
         return _make(plain, spec, device, values, carveout, options)

@@ -32,6 +32,7 @@ __all__ = [
     "current_device",
     "device_function",
     "kernel",
+    "no_function",
     "register_text",
 ]
 
@@ -78,11 +79,13 @@ def kernel(spec: Any = None, /, *, source: str | None = None, **options: Any) ->
     """
     if type(spec) is FunctionType:
         return kernel(None, source=source, **options)(spec) if source or options else _plain(spec)
+    if hasattr(spec, "__code__"):
+        raise no_function("@kernel", spec)
     chosen, variables = _split_options(options) if options else (DEFAULT_OPTIONS, None)
 
     def decorate(function: Any) -> Dispatcher:
         if type(function) is not FunctionType:
-            _refuse("@kernel", function)
+            raise no_function("@kernel", function)
         if source is not None:
             register_text(function, source)
         return Dispatcher(KernelDefinition(function, spec, variables, chosen), SERVICES)
@@ -104,11 +107,13 @@ def device_function(spec: Any = None, /, *, source: str | None = None, **options
         if source or options:
             return device_function(None, source=source, **options)(spec)
         return DeviceFunction(KernelDefinition(spec, is_device=True))
+    if hasattr(spec, "__code__"):
+        raise no_function("@device_function", spec)
     chosen, variables = _split_options(options) if options else (DEFAULT_OPTIONS, None)
 
     def decorate(function: Any) -> DeviceFunction:
         if type(function) is not FunctionType:
-            _refuse("@device_function", function)
+            raise no_function("@device_function", function)
         if source is not None:
             register_text(function, source)
         return DeviceFunction(KernelDefinition(function, spec, variables, chosen, is_device=True))
@@ -123,10 +128,26 @@ def register_text(function: FunctionType, text: str) -> None:
     register_source(function, text)
 
 
-def _refuse(decorator: str, found: Any) -> None:
-    raise TypeError(
-        f"{decorator} on a {type(found).__name__}\n  found:    {found!r}\n  expected: a function written with def\n"
-        f"  do:       put {decorator} directly above the def, under other decorators"
+#: The types of functions that were Python, and what compiled them.
+_COMPILED = {
+    "compiled_function": "Nuitka",
+    "cython_function_or_method": "Cython",
+    "builtin_function_or_method": "mypyc",
+}
+
+
+def no_function(decorator: str, found: Any) -> TypeError:
+    """The error for what a decorator was put on: it is no Python function, or none any more."""
+    remedy = f"put {decorator} directly above the def, under other decorators"
+    compiler = _COMPILED.get(type(found).__name__)
+    if compiler is not None:
+        remedy = (
+            f"leave {getattr(found, '__module__', None) or 'its module'} out of what {compiler} compiles, as a .py or "
+            "a .pyc file: images that the package ships are bound without source, too"
+        )
+    return TypeError(
+        f"{decorator} on a {type(found).__name__}\n  found:    {found!r}\n  expected: a function written with def, "
+        f"as Python keeps it\n  do:       {remedy}"
     )
 
 

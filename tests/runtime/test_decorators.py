@@ -110,6 +110,20 @@ class TestKernel:
         assert str(caught.value).startswith(f"@{name} on a staticmethod\n  found:    <staticmethod")
         assert str(caught.value).endswith(f"  do:       put @{name} directly above the def, under other decorators")
 
+    @pytest.mark.parametrize("decorator", [kernel, device_function, cuda.jit])
+    @pytest.mark.parametrize(
+        ("kind", "compiler"), [("compiled_function", "Nuitka"), ("cython_function_or_method", "Cython")]
+    )
+    def test_a_function_that_is_python_no_more(self, decorator: Any, kind: str, compiler: str) -> None:
+        made = type(kind, (), {"__code__": twice.py_func.__code__, "__module__": "pkg.kernels", "__call__": print})()
+        for put in (decorator, decorator("int32(int32)" if decorator is device_function else "int32")):
+            with pytest.raises(TypeError, match=f"on a {kind}\n  found: ") as caught:
+                put(made)
+            assert str(caught.value).endswith(
+                f"  do:       leave pkg.kernels out of what {compiler} compiles, as a .py or a .pyc file: images that "
+                "the package ships are bound without source, too"
+            )
+
     def test_device_function(self) -> None:
         assert twice(3) == 6
         assert (twice.__name__, twice.definition.is_device) == ("twice", True)
