@@ -20,6 +20,7 @@ from cudabuild.cache.provider import CacheProvider
 from cudabuild.cache.store import Cache
 from cudabuild.definition import DEFAULT_OPTIONS, KernelDefinition, Options
 from cudabuild.fingerprint import compute_fingerprint, image_key
+from cudabuild.image.archive import Archive
 from cudabuild.image.image import DeviceInfo, ImageRequest, KernelImage
 from cudabuild.target import parse_target
 from cudabuild.types import float32
@@ -324,3 +325,32 @@ def test_an_image_of_other_options_is_a_miss(tmp_path: Path, cache: Cache) -> No
     assert CacheProvider(cache).find(unfused) is not None
     built_so = CacheProvider(cache, options_of=lambda request: options)
     assert built_so.find(Asked(module).request) is None, "the decorator wrote it then, and does not now"
+
+
+def test_many_kernels_of_one_name_are_not_all_compared(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A factory made them, or a kernel was edited again and again."""
+    module = load(tmp_path)
+    for number in range(40):
+        module.N = number
+        keep(cache, module, symbol=f"k{number}")
+    read: list[int] = []
+    real = Archive.record
+
+    def counted(self: Archive, number: int) -> Any:
+        read.append(number)
+        return real(self, number)
+
+    monkeypatch.setattr(Archive, "record", counted)
+    for number in (39, 38, 5, 0):
+        module.N = number
+        read.clear()
+        image = CacheProvider(Cache(cache.root)).find(Asked(module).request)
+        assert image is not None
+        assert image.symbol == f"k{number}"
+        assert len(read) <= 20
+    module.N = 99
+    read.clear()
+    assert CacheProvider(Cache(cache.root)).find(Asked(module).request) is None
+    assert len(read) <= 20
