@@ -17,7 +17,7 @@ from typing import Any
 
 from cudabuild import config
 from cudabuild.build.native import find_gpus, find_tools
-from cudabuild.cache.location import find_root
+from cudabuild.cache.upkeep import Layer, find_layers, measure
 from cudabuild.cli.output import add_json_argument, count, format_rows, json_of_settings, print_json
 from cudabuild.cli.project import is_project
 from cudabuild.errors import CudabuildError, TargetError
@@ -126,25 +126,20 @@ def _find_version(name: str) -> str | None:
 
 def _describe_cache(problems: list[str]) -> dict[str, Any]:
     try:
-        path = find_root()
+        user, *sites = find_layers()
     except CudabuildError as error:
-        problems.append(str(error))
-        path = None
-    size = files = 0
-    for folder, _, names in os.walk(path) if path else ():
-        for name in names:
-            try:
-                size += os.stat(os.path.join(folder, name)).st_size
-            except OSError:  # taken away meanwhile, by another process
-                continue
-            files += 1
-    above = path
-    while above and not os.path.exists(above):
-        above = os.path.dirname(above)
-    writable = bool(above) and os.access(str(above), os.W_OK)
+        user, sites = Layer("", "user", "refused", str(error).partition("\n")[0]), []
+    files, size = measure(user.path)
+    writable = user.state in ("ready", "absent")
     if not writable:
-        problems.append(f"the cache {path or '(no folder)'} cannot be written: set CUDABUILD_CACHE_DIR to a folder")
-    return {"path": path, "bytes": size, "files": files, "writable": writable}
+        reason = user.reason or "it is read-only"
+        problems.append(
+            f"the cache {user.path or '(no folder)'} is not used: {reason}; set CUDABUILD_CACHE_DIR to a folder"
+        )
+    for site in sites:
+        if not site.is_read:
+            problems.append(f"the site cache {site.path} is not used: {site.reason or 'there is none'}")
+    return {"path": user.path or None, "bytes": size, "files": files, "writable": writable}
 
 
 def _describe_environment(problems: list[str]) -> list[dict[str, str]]:

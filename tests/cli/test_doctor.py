@@ -45,6 +45,17 @@ def test_what_is_here(tmp_path: Path) -> None:
     assert facts["problems"] == []
 
 
+def test_caches_that_are_not_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    places = {"CUDABUILD_CACHE_DIR": str(tmp_path / "file"), "CUDABUILD_SITE_CACHE": str(tmp_path / "none")}
+    facts = json_of("doctor", cwd=tmp_path, **places)
+    assert facts["problems"] == [
+        f"the cache {tmp_path / 'file'} is not used: it is not a folder; set CUDABUILD_CACHE_DIR to a folder",
+        f"the site cache {tmp_path / 'none'} is not used: there is none",
+    ]
+    assert not facts["cache"]["writable"]
+
+
 def test_settings_and_problems(tmp_path: Path) -> None:
     root = make_project(tmp_path / "root")
     facts = json_of("doctor", cwd=root, CUDABUILD_ARCH="80", CUDABUILD_JIT="nevr", CUDABUILD_INDEX="32")
