@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cudabuild.errors import LaunchError
 from cudabuild.faults import RECORD_SIZE, make_fault, unpack_record
 
 TYPE_CHECKING = False
@@ -53,6 +54,14 @@ class FaultRecord:
         number, thread, block, index, extent = unpack_record(self._host.raw)
         if not number:
             return None
-        site = image.attributes["exceptions"][number - 1]
+        sites = image.attributes["exceptions"]
+        if not 0 < number <= len(sites):  # written over: through a pointer, or by another kernel
+            return LaunchError(
+                f"{definition.qualname}: the record of what went wrong was written over\n"
+                f"  found:    site {number} in it\n"
+                f"  expected: one of the {len(sites)} that this kernel has, or none\n"
+                "  do:       look for a write outside of its memory: through a pointer, or in a kernel without debug=True"
+            )
+        site = sites[number - 1]
         own = definition.function.__code__.co_filename
         return make_fault(site, definition.qualname, own, thread, block, index, extent)

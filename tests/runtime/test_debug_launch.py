@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from runtime_kit import Host
 
-from cudabuild.errors import BoundsError
+from cudabuild.errors import BoundsError, LaunchError
 from cudabuild.faults import BOUNDS
 
 SITES = (
@@ -65,4 +65,18 @@ def test_an_index_is_told_with_its_extent_after_host_arrays_came_back(host: Host
         kernel[2, 4](x)
     assert "at:     elsewhere.py:30" in str(caught.value)
     assert x[0] == 5
+    assert not host.fake.memory
+
+
+@pytest.mark.parametrize("site", [3, -1, 2**31 - 1, -(2**31)])
+def test_a_record_that_was_written_over_is_told_as_such(host: Host, site: int) -> None:
+    kernel = host.kernel("int32", "n", lambda n, at: record(at, site), debug=True)
+    with pytest.raises(LaunchError) as caught:
+        kernel[2, 4](1)
+    assert str(caught.value) == (
+        "kernel: the record of what went wrong was written over\n"
+        f"  found:    site {site} in it\n"
+        "  expected: one of the 2 that this kernel has, or none\n"
+        "  do:       look for a write outside of its memory: through a pointer, or in a kernel without debug=True"
+    )
     assert not host.fake.memory
