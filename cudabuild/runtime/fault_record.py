@@ -60,7 +60,7 @@ class FaultRecord:
                 f"{definition.qualname}: the record of what went wrong was written over\n"
                 f"  found:    site {number} in it\n"
                 f"  expected: one of the {len(sites)} that this kernel has, or none\n"
-                "  do:       look for a write outside of its memory: through a pointer, or in a kernel without debug=True"
+                "  do:       look for writes out of bounds, through a pointer or in a kernel without debug=True"
             )
         site = sites[number - 1]
         own = definition.function.__code__.co_filename

@@ -77,6 +77,6 @@ def test_a_record_that_was_written_over_is_told_as_such(host: Host, site: int) -
         "kernel: the record of what went wrong was written over\n"
         f"  found:    site {site} in it\n"
         "  expected: one of the 2 that this kernel has, or none\n"
-        "  do:       look for a write outside of its memory: through a pointer, or in a kernel without debug=True"
+        "  do:       look for writes out of bounds, through a pointer or in a kernel without debug=True"
     )
     assert not host.fake.memory
