@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from cudabuild.digest import digest_pieces
+from cudabuild.digest import digest_pieces, find_place
 from cudabuild.errors import ImageFormatError
 
 TYPE_CHECKING = False
@@ -102,13 +102,7 @@ class Index:
 
     def _find(self, key: bytes, field: int, number_of: Callable[[int], int]) -> list[int]:
         """The numbers of the entries whose 32 bytes at ``field`` equal ``key``, in a table sorted by that."""
-        low, high = 0, self.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._key_at(number_of(middle), field) < key:
-                low = middle + 1
-            else:
-                high = middle
+        low = find_place(key, self.count, lambda place: self._key_at(number_of(place), field))
         found = []
         while low < self.count and self._key_at(number_of(low), field) == key:
             found.append(number_of(low))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives: many images for one target in one file, opened by one ``mmap``; laid out to the byte in ``README.md``.
 
-Finding an overload is a binary search over fixed-size records, nothing is parsed on the way, and the driver is handed a
+Finding an overload is a search over fixed-size records, nothing is parsed on the way, and the driver is handed a
 pointer into the map. Nothing in a file is believed: every offset and length is bounded by the file's size, every record
 and every image has a digest of its own, what a record says must be of the kinds that are written, and what does not fit
 is an ImageFormatError, which callers turn into a miss. Digests keep no secret: whoever writes a file can write right
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 
-from cudabuild.digest import digest, digest_parts
+from cudabuild.digest import digest, digest_parts, find_place
 from cudabuild.errors import ImageFormatError
 from cudabuild.fingerprint.checks import Check
 from cudabuild.image.codec import unpack
@@ -214,20 +214,14 @@ class Archive:
         self, key: bytes, number_of: Callable[[int], int], field: int, most: int | None = None
     ) -> list[Record]:
         """The records whose 32 bytes at ``field`` equal ``key``, in a table sorted by that."""
-        low, high = 0, self.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._key_at(number_of(middle), field) < key:
-                low = middle + 1
-            else:
-                high = middle
+        place = find_place(key, self.count, lambda place: self._key_at(number_of(place), field))
         found: list[Record] = []
-        while low < self.count and len(found) != most:
-            number = number_of(low)
+        while place < self.count and len(found) != most:
+            number = number_of(place)
             if self._key_at(number, field) != key:
                 break
             found.append(self.record(number))
-            low += 1
+            place += 1
         return found
 
     def _key_at(self, number: int, field: int) -> bytes:
