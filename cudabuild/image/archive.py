@@ -449,7 +449,8 @@ class Record:
     @property
     def decorated(self) -> tuple[str, ...]:
         """The options that the decorator wrote when the image was made; the build chose the others."""
-        return tuple(self.attributes.get("decorated", ()))
+        names = self.attributes.get("decorated", ())
+        return names if isinstance(names, tuple) else ()  # another launch ABI may keep something else there
 
     def read_checks(self) -> tuple[Check, ...]:
         """What a live kernel is compared to.

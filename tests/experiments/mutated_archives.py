@@ -156,18 +156,22 @@ class Subjects:
         return forge_archive(base, rng) if forged else damage(base, self.archives, rng)
 
     def judge_archive(self, data: bytes, rng: random.Random, forged: bool) -> str:
-        view = self.guarded.hold(data, at_end=rng.random() < 0.7)
+        source: memoryview | str = self.guarded.hold(data, at_end=rng.random() < 0.7)
+        opener = None
+        if rng.random() < 0.1:  # as a package's archive is opened, by a map, or as the cache's, by call
+            source, opener = str(self.folder / "damaged.cuar"), rng.choice((None, os.open))
+            Path(source).write_bytes(data)
         names = rng.sample(NAMES, 3)
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        told = self._read_archive(view, names, forged)
+        told = self._read_archive(source, opener, names, forged)
         peak = tracemalloc.get_traced_memory()[1] - before
         assert peak <= len(data) + ROOM, f"{peak} bytes of memory for a file of {len(data)}"
         return told
 
-    def _read_archive(self, view: memoryview, names: list[str], forged: bool) -> str:
+    def _read_archive(self, source: memoryview | str, opener: Any, names: list[str], forged: bool) -> str:
         try:
-            archive = Archive(view, "damaged.cuar")
+            archive = Archive(source, "damaged.cuar", opener=opener)
             found = 0
             for name in names:
                 for records in (

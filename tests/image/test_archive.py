@@ -336,9 +336,11 @@ def test_the_kinds_of_values_that_are_written() -> None:
     fields = fields_of(image, options={"debug": True}, attributes={"exceptions": (SITE, SITE), "decorated": ("debug",)})
     (record,) = Archive(forge(image, details=fields)).records()
     assert record.attributes["exceptions"] == (SITE, SITE)
-    foreign = forge(image, (180, "<I", 99), details=fields_of(image, attributes={"exceptions": 5}))
+    others = {"exceptions": 5, "decorated": 6}
+    foreign = forge(image, (180, "<I", 99), details=fields_of(image, attributes=others))
     (record,) = Archive(foreign).records()
-    assert (record.launch_abi, record.attributes) == (99, {"exceptions": 5}), "another launch ABI may have others"
+    assert (record.launch_abi, record.attributes) == (99, others), "another launch ABI may have others"
+    assert record.decorated == ()
     for details in (fields[:6], (*fields, 1), list(fields) * 2, 5):
         with pytest.raises(ImageFormatError, match="unknown fields"):
             Archive(forge(image, details=details)).record(0)
