@@ -16,6 +16,7 @@ NAMES = (
     "big_build",
     "binding_cost",
     "build_matrix",
+    "concurrent_misses",
     "device_agreement",
     "edited_copy",
     "identity",

@@ -12,10 +12,10 @@ import time
 from cudabuild import config
 from cudabuild.errors import ImageFormatError
 
-__all__ = ["SETTLING", "check_private", "find_root", "make_folder", "open_own", "prepare_root", "warning_key"]
+__all__ = ["check_private", "find_root", "make_folder", "open_own", "prepare_root", "warning_key"]
 
-#: The longest wait, in seconds, for a name that another computer has made and that a network file system hides as yet.
-SETTLING = 5.0
+#: The longest wait, in seconds, for a folder that another computer made and that a network file system hides as yet.
+_SETTLING = 5.0
 
 #: The most links and folders on the way to a cache; more is a circle.
 _LONGEST_WAY = 1000
@@ -82,7 +82,7 @@ def make_folder(path: str) -> None:
 
 def _comes_into_sight(path: str, must: bool) -> bool:
     """Whether there is a folder at ``path``; where there ``must`` be something, it is waited for."""
-    until = time.monotonic() + SETTLING
+    until = time.monotonic() + _SETTLING
     while True:
         try:
             return stat.S_ISDIR(os.stat(path).st_mode)

@@ -16,7 +16,7 @@ from itertools import islice
 
 from cudabuild import config
 from cudabuild.cache.index import Entry, Index, format_index, keep_newest, parse_index
-from cudabuild.cache.location import SETTLING, check_private, make_folder, open_own, warning_key
+from cudabuild.cache.location import check_private, make_folder, open_own, warning_key
 from cudabuild.errors import ImageFormatError
 from cudabuild.image.archive import Archive, Record, name_key, write_archive
 
@@ -43,6 +43,10 @@ _LARGEST_MERGE = 64 << 20
 #: A segment this young, in seconds, may be there although it is not seen: for so long a network file system may hide a
 #: new name. Its number says when it was made, by the clock of another computer perhaps.
 _YOUNG = 60.0
+
+#: The longest wait for a segment that the index names, in seconds: several times what a file system takes to show a
+#: name, because merging gives the images new ones.
+_LONGEST_HIDDEN = 20.0
 
 #: Unreferenced files older than this, in seconds, belong to no live writer.
 _ORPHAN_AGE = 3600.0
@@ -84,7 +88,7 @@ class Shelf:
         except OSError as error:
             self.report_unreadable(self.folder, error)
             return None
-        until = time.monotonic() + SETTLING
+        until = time.monotonic() + _LONGEST_HIDDEN
         while True:
             try:
                 entry = self._read_index(make=True).find_key(key)

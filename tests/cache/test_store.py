@@ -343,6 +343,43 @@ def test_what_killed_writers_left_is_swept_later(root: str) -> None:
     assert young.exists()
 
 
+# writers that meet
+
+
+@pytest.mark.parametrize("then", ["merges", "evicts", "empties the index"])
+def test_another_writer_takes_ours_for_left_over(
+    root: str, then: str, monkeypatch: pytest.MonkeyPatch, warnings: Any
+) -> None:
+    """The first index of a folder names every segment there is: also one whose writer waits for the lock."""
+    real, met = Shelf._write_segment, []
+
+    def write(self: Shelf, *args: Any) -> int:
+        segment = real(self, *args)
+        if not met:
+            met.append(segment)
+            other = Cache(root)
+            for number in range(7 if then == "merges" else 1):
+                other.publish(make_image(f"other{number}"))
+            (shelf,) = other.shelves("sm_90")
+            if then == "evicts":
+                shelf.remove([segment])
+            elif then == "empties the index":
+                shelf.remove([segment for segment, _ in shelf.segment_files()])
+            assert segment not in dict(shelf.segment_files())
+        return segment
+
+    monkeypatch.setattr(Shelf, "_write_segment", write)
+    image = make_image("mine")
+    cache = Cache(root)
+    cache.publish(image)
+    assert cache.find_in_memory() == []
+    assert same(Cache(root).find(image.key, "sm_90"), image)
+    assert warnings() == []
+    assert {path.name for path in segments(root)} == {
+        f"seg-{segment:016x}.cuar" for segment, _ in Cache(root).shelves("sm_90")[0].live_segments()
+    }
+
+
 # size: evictors that meet
 
 
