@@ -114,6 +114,10 @@ def _is_spec(value: Any) -> bool:
 
 
 def _refuse_results(spec: Any) -> None:
+    if isinstance(spec, str):
+        result, given, _ = spec.partition("(")
+        if not given or result.strip() in ("", "void"):  # parsed when its types are needed
+            return
     for signature in parse_signatures(spec, returns=True):
         if isinstance(signature, FunctionSignature):
             raise TypeError(

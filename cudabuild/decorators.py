@@ -222,6 +222,8 @@ class Services:
     def __init__(self) -> None:
         self._choice: DeviceChoice | None = None
         self._providers: tuple[ImageProvider, ...] | None = None
+        #: The namespace of the module that was last found to be of a package with images: its other kernels follow.
+        self._shipping: dict[str, Any] | None = None
 
     def current_device(self) -> Device:
         """Where kernels run; chosen once."""
@@ -294,14 +296,18 @@ class Services:
         Raises:
             CompilationError: the function is wrong.
         """
+        definition = dispatcher.definition
+        scope = definition.function.__globals__
+        if scope is self._shipping:
+            return
         from cudabuild import early
 
         if not early.is_wanted():
             return
         from cudabuild.importer.binding import find_archive_folders
 
-        definition = dispatcher.definition
         if find_archive_folders(definition.function):
+            self._shipping = scope
             return
         from cudabuild.frontend import build_ir
 

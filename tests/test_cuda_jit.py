@@ -243,6 +243,43 @@ def test_options_are_told_apart_by_type() -> None:
             cuda.jit(opt=7)
 
 
+def test_a_result_is_refused_however_the_signature_is_written() -> None:
+    for spec in (
+        "int32(int32)",
+        " float32 (int32[::1])",
+        "Tuple(int32, int32)(int32)",
+        ["void(int32)", "int32(int64)"],
+    ):
+        with pytest.raises(TypeError, match="CUDA kernel must have void return type"):
+            cuda.jit(spec)
+    for spec in ("void(int32)", "(int32,)", "int32", "int32, Tuple(int32, int32)"):
+        cuda.jit(spec)
+
+
+def test_only_functions_of_packages_without_images_are_typed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module that was last found to ship images is remembered, and no other takes its place."""
+    asked = []
+
+    def find(function: Any) -> list[str]:
+        asked.append(function.__name__)
+        return ["archives"] if function.__globals__["ships"] else []
+
+    monkeypatch.setattr("cudabuild.importer.binding.find_archive_folders", find)
+    monkeypatch.setattr("cudabuild.decorators.SERVICES._shipping", None)
+    text = "def {name}(x):\n    x[0] = nowhere\n"
+    modules: list[dict[str, Any]] = [{"ships": True}, {"ships": False}]
+    for number, module in enumerate((0, 0, 1, 0, 1)):
+        name = f"k{number}"
+        exec(text.format(name=name), modules[module])
+        decorate = cuda.jit("void(float32[::1])", source=text.format(name=name))
+        if modules[module]["ships"]:
+            decorate(modules[module][name])
+        else:
+            with pytest.raises(TypingError, match="nowhere"):
+                decorate(modules[module][name])
+    assert asked == ["k0", "k2", "k4"]
+
+
 def test_something_else_than_a_function_is_refused() -> None:
     with pytest.raises(TypeError, match=r"cuda\.jit on a int"):
         cuda.jit(3)

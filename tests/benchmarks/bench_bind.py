@@ -32,6 +32,7 @@ import cudabuild  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
 
 __all__ = ["Costs", "Scale", "main", "measure"]
 
@@ -117,13 +118,13 @@ def measure(scale: Scale, *, gpu: bool = False, clock: str = "perf_counter") -> 
         clock: ``perf_counter``, or ``thread_time`` where other work shares the machine.
     """
     costs = Costs()
-    costs.decorating = decorating(scale, getattr(time, clock))
     with tempfile.TemporaryDirectory() as folder:
         code = find_code() if gpu else Code(os.urandom(6000), "saxpy", "sm_90")
         root, driver = Path(folder), "gpu" if gpu else "fake"
         shutil.copytree(Path(cudabuild.__file__).parent, root / "installed" / "cudabuild")  # of a checkout, too
         packages = root / "packages"
         shipped = {n: (*make_package(packages, n, code), packages, root / "none") for n in scale.kernels}
+        costs.decorating = decorating(scale, getattr(time, clock), sys.modules[shipped[scale.kernels[0]][0]])
         cached = prepare_caches(root, scale.cached, code, clock, driver)
         answers: dict[Any, list[dict[str, Any]]] = {}
         commands = {**{("bind", n): c for n, c in shipped.items()}, **{("hit", n): c for n, c in cached.items()}}
@@ -143,7 +144,7 @@ def measure(scale: Scale, *, gpu: bool = False, clock: str = "perf_counter") -> 
     return costs
 
 
-#: Decorators as they stand in modules.
+#: Decorators as they stand in modules; the last one types the function at once where its package ships no images.
 FORMS = (
     "@kernel",
     '@kernel("float32, float32[::1], float32[::1]")',
@@ -153,11 +154,18 @@ FORMS = (
     "@cuda.jit",
     "@cuda.jit(device=True)",
     "@cuda.jit(fastmath=True)",
+    '@cuda.jit("void(float32, float32[::1], float32[::1])")',
 )
 
 
-def decorating(scale: Scale, clock: Callable[[], float]) -> dict[str, float]:
-    """Form of the decorator -> seconds for one kernel, over a decorator that returns the function."""
+def decorating(scale: Scale, clock: Callable[[], float], module: ModuleType) -> dict[str, float]:
+    """Form of the decorator -> seconds for one kernel, over a decorator that returns the function.
+
+    Args:
+        scale: how often.
+        clock: in seconds.
+        module: the kernels are defined as if in this module, of a package that ships images.
+    """
     from cudabuild import cuda, device_function, float32, float64, kernel
 
     def identity(function: Any) -> Any:
@@ -172,7 +180,7 @@ def decorating(scale: Scale, clock: Callable[[], float]) -> dict[str, float]:
     seconds: dict[str, list[float]] = {form: [] for form in codes}
     for number in range(scale.rounds + 1):
         for form in list(codes) if number % 2 else list(reversed(codes)):
-            namespace = {"__name__": "kernels", "identity": identity, **names}
+            namespace = {**vars(module), "identity": identity, **names}
             start = clock()
             exec(codes[form], namespace)
             if number:
