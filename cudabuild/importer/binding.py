@@ -53,6 +53,7 @@ class ArchiveFolder:
 
         Raises:
             OSError: there is no such folder, or it holds no archive.
+            ImageFormatError: the loader cannot read it.
         """
         self.path = path
         self._loader = loader
@@ -60,7 +61,7 @@ class ArchiveFolder:
         if loader is None:
             names = [name.removesuffix(_ENDING) for name in os.listdir(path) if name.endswith(_ENDING)]
         else:
-            loader.get_data(os.path.join(path, "index.json"))
+            _read_by(loader, os.path.join(path, "index.json"))
             names = list(TARGETS)  # a loader cannot list a folder; what is not there shows at opening
         self._targets = [target for target in map(find_target, names) if target is not None]
         if not self._targets:
@@ -78,8 +79,8 @@ class ArchiveFolder:
         if self._loader is None:
             return True
         try:
-            return bool(self._loader.get_data(os.path.join(self.path, target.name + _ENDING)))
-        except (OSError, ValueError):
+            return bool(_read_by(self._loader, os.path.join(self.path, target.name + _ENDING)))
+        except (OSError, ImageFormatError):
             return False
 
     def open(self, target: Target) -> Archive | None:
@@ -88,11 +89,8 @@ class ArchiveFolder:
             path = os.path.join(self.path, target.name + _ENDING)
             archive: Archive | None = None
             try:
-                source = path if self._loader is None else self._loader.get_data(path)
-                archive = Archive(source, path, target=target.name)
-                if archive.target != target.name:  # renamed: its code is for another device
-                    found, archive = archive.target, None
-                    raise ImageFormatError(f"{path}: is for {found}, not for {target}")
+                source = path if self._loader is None else _read_by(self._loader, path)
+                archive = Archive(source, path, target=target.name)  # one that was renamed is for another device
             except OSError as error:
                 if self._loader is None:  # it is looked for again: files that are too many, or far away, may be back
                     _report_unreadable(self.path, error)
@@ -153,8 +151,29 @@ def _look(path: str, loader: Any) -> ArchiveFolder | None:
             return None
     try:
         return ArchiveFolder(path, loader)
-    except (OSError, ValueError):
+    except OSError:
         return None
+    except ImageFormatError as error:
+        config.warn(f"{error}; its images are not used")
+        return None
+
+
+def _read_by(loader: Any, path: str) -> bytes:
+    """A file as a module's loader reads it.
+
+    Raises:
+        OSError: there is none.
+        ImageFormatError: the loader cannot read it.
+    """
+    try:
+        data = loader.get_data(path)
+    except OSError:
+        raise
+    except Exception as error:  # what loaders raise is up to them: of a damaged zip file ZipImportError or zlib.error
+        raise ImageFormatError(f"{path}: cannot be read ({type(error).__name__}: {error})") from None
+    if not isinstance(data, bytes):
+        raise ImageFormatError(f"{path}: the loader of its module gives no bytes but {type(data).__name__}")
+    return data
 
 
 def _candidates(function: FunctionType) -> Iterator[str]:
@@ -240,7 +259,7 @@ def _read_left(path: str, loader: Any) -> list[LeftToJit]:
             with open(file, "rb") as stream:
                 data = stream.read()
         else:
-            data = loader.get_data(file)
+            data = _read_by(loader, file)
         return find_left(parse_index(data, file))
     except (OSError, ValueError, ImageFormatError):  # it would only have explained: that there is no image is told
         return []

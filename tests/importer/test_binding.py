@@ -455,3 +455,36 @@ def test_archives_that_cannot_be_read_for_a_moment(site: Path, call: str) -> Non
         print(source(pkg.scale))
     """
     assert run(code, site) == SHIPPED
+
+
+@pytest.mark.parametrize("what", ["sm_90.cuar", "compute_75.cuar", "index.json"])
+def test_damaged_members_of_a_zip_file_are_told_and_passed_over(site: Path, tmp_path: Path, what: str) -> None:
+    """Whatever the loader of zip files makes of them."""
+    whole = tmp_path / "whole.zip"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as stream:
+        for path in sorted(site.rglob("*")):
+            stream.write(path, path.relative_to(site))
+    with zipfile.ZipFile(whole) as stream:
+        member = stream.getinfo(f"pkg/_cudabuild/{what}")
+    data = whole.read_bytes()
+    start = member.header_offset + 30 + len(member.filename)
+    code = """
+        from cudabuild import config
+        import pkg.inner.deep as deep
+        told = []
+        config._write = told.append
+        found = source(deep.scale)
+        print(found if isinstance(found, str) else "none", len(told) <= 1)
+    """
+    expected = {"sm_90.cuar": "shipped ptx compute_75", "compute_75.cuar": SHIPPED, "index.json": "none"}
+    for name, at, wrong in (
+        ("header", member.header_offset, b"\0\0\0\0"),
+        ("first", start, b"\xff" * 8),
+        ("middle", start + member.compress_size // 2, b"\xff" * 8),
+        ("last", start + member.compress_size - 4, b"\xff" * 4),
+    ):
+        damaged = tmp_path / f"{name}.zip"
+        damaged.write_bytes(data[:at] + wrong + data[at + len(wrong) :])
+        told = run(code, damaged)
+        assert told.endswith(" True")
+        assert told.removesuffix(" True") in {expected[what], SHIPPED}, f"{name}: {told}"
