@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -58,6 +59,12 @@ def _verify_every_stage() -> None:
     from cudabuild.ir import verifier
 
     verifier.EVERY_STAGE = True
+
+
+@pytest.fixture(autouse=True)
+def _write_no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that a test writes twice within a second, with one size, would be taken from its bytecode."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ class Configuration:
         fits32: grid × block is below 2³¹ on every axis.
         launchers: the generated launchers by the Python types of the arguments.
         ends: the same types -> the last link of their chain of launchers.
-        known: (types, signature, what it serves) of every launcher in a chain.
+        known: (types, signature, what it serves, which of several sorts of GPUs) of every launcher in a chain.
         settle: tells the configuration's front the types and the launcher of the first chain.
     """
 

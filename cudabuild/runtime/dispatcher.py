@@ -303,7 +303,7 @@ class Dispatcher:
     ) -> None:
         """Puts a generated launcher for arguments like these at the end of the chain for their Python types."""
         kinds = tuple(map(type, args))
-        key = (kinds, launcher.signature, serves)
+        key = (kinds, launcher.signature, serves, launcher.sort_of(bound))
         chained = sum(1 for known in configuration.known if known[0] == kinds)
         if key in configuration.known or chained >= _LONGEST_CHAIN:
             return

@@ -75,11 +75,12 @@ class Driver:
         success: the result that ``launch`` gives, by identity, when all is well.
     """
 
-    __slots__ = ("_api", "_infos", "_pid", "_retained", "launch", "success")
+    __slots__ = ("_api", "_infos", "_mixed", "_pid", "_retained", "launch", "success")
 
     def __init__(self, api: Any) -> None:
         self._api = api
         self._pid = os.getpid()
+        self._mixed: bool | None = None
         self._infos: dict[int, DeviceInfo] = {}
         self._retained: dict[int, Any] = {}
         self.launch: Callable[..., tuple[Any, ...]] = api.cuLaunchKernel
@@ -113,6 +114,12 @@ class Driver:
 
     def device_count(self) -> int:
         return int(self._call("cuDeviceGetCount"))
+
+    def is_mixed(self) -> bool:
+        """Whether the process sees GPUs of several compute capabilities, which take different images."""
+        if self._mixed is None:
+            self._mixed = len({self.device_info(ordinal).cc for ordinal in range(self.device_count())}) > 1
+        return self._mixed
 
     def current_device(self) -> int:
         """The device of this thread's context; without one, device 0's primary context is made current first."""

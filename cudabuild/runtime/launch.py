@@ -401,4 +401,23 @@ class GpuLauncher:
         )
         # A kernel's handle does not keep its library loaded: the launcher must, even after a rebinding.
         launcher.module = bound.module  # type: ignore[attr-defined]
-        return launcher
+        return self._keep_to_devices(launcher, bound, link) if driver.is_mixed() else launcher
+
+    def sort_of(self, bound: BoundKernel) -> BoundKernel | None:
+        """What tells launchers for the same arguments apart: nothing where all GPUs are alike."""
+        return bound if self._driver.is_mixed() else None
+
+    def _keep_to_devices(self, launcher: Callable[..., None], bound: BoundKernel, link: Link) -> Callable[..., None]:
+        """A launcher for some of several unlike GPUs. The driver would let PTX, and cubins of a lower minor, run on
+        others too, which have better images; asking for the device at each launch is paid for on such machines only."""
+        current_device = self._driver.current_device
+
+        def launch(*args: Any) -> None:
+            ordinal = current_device()
+            known = self._bound
+            if known.get((ordinal, 32)) is bound or known.get((ordinal, 64)) is bound:
+                launcher(*args)
+            else:
+                link.next(*args)
+
+        return launch

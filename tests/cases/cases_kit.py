@@ -67,6 +67,7 @@ class WatchedDriver(FakeDriver):
         given: everything that it was given to load.
         cooperative: how many launches were cooperative ones.
         carveouts: what kernels asked for as shared memory, in percent.
+        ran: the device and the target of each launch.
     """
 
     def __init__(self, ccs: tuple[tuple[int, int], ...] = ((9, 0),), version: int = 13000) -> None:
@@ -74,6 +75,7 @@ class WatchedDriver(FakeDriver):
         self.given: list[bytes] = []
         self.cooperative = 0
         self.carveouts: list[int] = []
+        self.ran: list[tuple[int, str]] = []
         self._targets: dict[int, Target] = {}
         self._pid = os.getpid()
 
@@ -101,9 +103,11 @@ class WatchedDriver(FakeDriver):
         context = getattr(self._thread, "context", 0)
         if context:
             device = DeviceInfo(self.ccs[context - 100], self.driver_version)
-            ((_, obstacle),) = rank_targets(device, [self._targets[self._kernels[kernel][0]]])
+            target = self._targets[self._kernels[kernel][0]]
+            ((_, obstacle),) = rank_targets(device, [target])
             if obstacle is not None:
                 return (CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU,)
+            self.ran.append((context - 100, target.name))
         return super().cuLaunchKernel(kernel, *args)
 
     def cuLaunchCooperativeKernel(self, *args: Any) -> tuple[Any, ...]:

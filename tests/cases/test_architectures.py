@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from types import FunctionType
 
@@ -75,15 +76,34 @@ def test_a_device_newer_than_all_cubins_is_served_or_told(
     assert [target_of(code) for code in machine.fake.given] == ["compute_90"]
 
 
-def test_devices_that_take_turns_keep_their_own_code(root: Path, tmp_path: Path) -> None:
-    k = shipped(tmp_path, "case_turns", "sm_80 sm_90 compute_75")
-    machine = Machine(root, ((9, 0), (8, 0), (12, 0)))
+@pytest.mark.parametrize("ccs", list(itertools.permutations([(9, 0), (8, 6), (8, 0), (12, 0)], 3)), ids=str)
+def test_devices_that_take_turns_keep_their_own_code(
+    root: Path, tmp_path: Path, ccs: tuple[tuple[int, int], ...]
+) -> None:
+    """In every order: PTX, and cubins of a lower minor, would run on the others too."""
+    k = shipped(tmp_path, "case_turns", "sm_80 sm_86 sm_90 compute_75")
+    machine = Machine(root, ccs)
     kernel = machine.kernel(k)
-    for turn in range(9):
+    for turn in range(12):
         machine.fake.use_device(turn % 3)
         kernel[1, 32](Array())
-    assert [launch.device for launch in machine.fake.launches] == [0, 1, 2] * 3
-    assert {target_of(code) for code in machine.fake.given} == {"sm_90", "sm_80", "compute_75"}
+    best = {(9, 0): "sm_90", (8, 6): "sm_86", (8, 0): "sm_80", (12, 0): "compute_75"}
+    assert machine.fake.ran == [(turn % 3, best[ccs[turn % 3]]) for turn in range(12)]
+    assert len(machine.fake.given) == 3
+
+
+def test_devices_that_are_alike_share_one_launcher(root: Path, tmp_path: Path) -> None:
+    """A launch asks for no device there."""
+    k = shipped(tmp_path, "case_alike", "sm_90")
+    machine = Machine(root, ((9, 0), (9, 0)))
+    kernel = machine.kernel(k)
+    kernel[1, 32](Array())
+    machine.fake.cuCtxGetDevice = None  # type: ignore[assignment]
+    for device in (1, 0):
+        machine.fake.use_device(device)
+        kernel[1, 32](Array())
+    assert machine.fake.ran == [(0, "sm_90"), (1, "sm_90"), (0, "sm_90")]
+    assert len(machine.fake.given) == 1
 
 
 def test_a_kernel_without_an_image_for_one_architecture_is_named_before_any_launch(tmp_path: Path) -> None:
