@@ -165,6 +165,9 @@ class Cache:
                 warning_key(self.root or ""),
             )
             return False
+        except ValueError as error:  # thousands of free values: more than readers take
+            config.warn(f"{error}: it is compiled in each process")
+            return False
         return True
 
     def _prepare(self, *, quiet: bool = False) -> bool:

@@ -69,12 +69,12 @@ _U64 = struct.Struct("<Q")
 
 #: What one description may take in memory, in bytes, beside half the size of its file. The records that a lookup finds
 #: take less than the other half: so reading takes at most that size and a MiB, the map not counted.
-_ROOM = 1 << 19
+_ROOM = 7 << 17
 
 #: Unpacked details that an archive remembers, and up to which length in bytes it remembers several: a launch asks the
 #: records of one name for several fields in turn.
 _MEMO = 4
-_SHORT = 1 << 12
+_SHORT = 1 << 10
 
 #: By number.
 KINDS = ("cubin", "ptx", "object")
@@ -295,9 +295,12 @@ def _map(path: str) -> mmap.mmap | bytes:
         import mmap  # an extension module; the segments of a cache do not need it
 
         try:
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file cannot be mapped
             return b""
+    if hasattr(mmap, "MADV_RANDOM"):
+        mapped.madvise(mmap.MADV_RANDOM)
+    return mapped
 
 
 #: Reads at a place of an open file; missing on Windows, where nobody can take an open file away.

@@ -27,11 +27,16 @@ _U32 = struct.Struct("<I")
 _I64 = struct.Struct("<q")
 _F64 = struct.Struct("<d")
 
-#: At most what an object takes beside its contents, on a 64-bit CPython, in bytes; a place in a tuple (and in the list
-#: that it is made of); an item of a dict (whose table grows in leaps).
-_OBJECT = 80
-_PLACE = 20
+#: At most what an object takes beside its contents, on a 64-bit CPython, in bytes; a place in a tuple, and in the list
+#: that it is made from; a dict, and an item of it (its table grows in leaps).
+_OBJECT = 64
+_PLACE = 8
+_LISTED = 10
+_DICT = 112
 _ITEM = 160
+
+#: A longer text is charged twice: its bytes are there while it is decoded.
+_SHORT = 1 << 12
 
 
 def pack(value: Any) -> bytes:
@@ -105,7 +110,7 @@ def _unpack(data: bytes | memoryview, at: int, depth: int, left: list[int]) -> t
         end = at + length
         if end > len(data):
             raise ImageFormatError("a damaged description: a length beyond its end")
-        _take(left, _OBJECT + 2 * length)
+        _take(left, _OBJECT + length if length <= _SHORT else _OBJECT + 2 * length)
         piece = bytes(data[at:end])
         if tag == 0x62:
             return piece, end
@@ -118,9 +123,11 @@ def _unpack(data: bytes | memoryview, at: int, depth: int, left: list[int]) -> t
         if depth >= _DEEPEST or count > len(data) - at:  # every item takes a byte at least
             raise ImageFormatError("a damaged description: a count beyond its end")
         if tag == 0x28:
-            _take(left, _OBJECT + _PLACE * count)
-            return _unpack_tuple(data, at, depth, count, left)
-        _take(left, _OBJECT + _ITEM * count)
+            _take(left, _OBJECT + (_PLACE + _LISTED) * count)
+            value, at = _unpack_tuple(data, at, depth, count, left)
+            left[0] += _LISTED * count
+            return value, at
+        _take(left, _DICT + _ITEM * count)
         return _unpack_dict(data, at, depth, count, left)
     if tag == 0x69:  # i
         _take(left, _OBJECT)

@@ -534,3 +534,15 @@ def test_an_os_error_costs_one_warning_and_no_image(
     told = warnings()
     assert len(told) <= 1
     assert all(root in line for line in told)
+
+
+def test_an_image_that_no_archive_takes_stays_in_memory(root: str, warnings: Any) -> None:
+    cache = Cache(root)
+    huge = make_image("huge", parts=tuple((f"name {n}", "value") for n in range(20_000)))
+    assert cache.build_once(huge.key, "sm_90", lambda: huge) is huge
+    assert cache.find(huge.key, "sm_90") is huge
+    (told,) = warnings()
+    assert "cannot be kept in an archive" in told
+    assert "it is compiled in each process" in told
+    cache.publish(make_image("other"))
+    assert Cache(root).find(make_image("other").key, "sm_90") is not None

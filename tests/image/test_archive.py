@@ -398,6 +398,31 @@ def test_what_is_reserved_is_zero(whole: bytes, at: int) -> None:
         Archive(bytes(head) + digest(bytes(head)) + whole[128:])
 
 
+def with_free_values(count: int) -> KernelImage:
+    values = tuple((f"helper_{n}/CONSTANT_{n}", f"a value of some length {n}") for n in range(count))
+    checks = tuple(Check(f"helper_{n}", digest(b"source"), values[n : n + 7]) for n in range(0, count, 7))
+    return make_image(parts=values, checks=checks, data=b"code" * 16_000)
+
+
+def test_a_kernel_of_thousands_of_free_values_is_kept(tmp_path: Path) -> None:
+    written = with_free_values(3000)
+    write_archive(tmp_path / "a.cuar", [written], "sm_90")
+    data = read_bytes(tmp_path / "a.cuar")
+    tracemalloc.start()
+    (record,) = Archive(data).records()
+    found = record.load_image("shipped", with_checks=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert facts(found) == facts(written)
+    assert peak <= 2 * (len(data) + (1 << 20)), "checks and parts at once, each within what is promised"
+
+
+def test_what_no_reader_would_take_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cannot be kept in an archive: .* stands for more than its length allows"):
+        write_archive(tmp_path / "a.cuar", [with_free_values(20_000)], "sm_90")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_thousands_of_records_of_one_name_take_less_than_the_file(tmp_path: Path) -> None:
     written = [make_image(key=digest(b"%d" % n), symbol=f"s{n}") for n in range(3000)]
     write_archive(tmp_path / "a.cuar", written, "sm_90")
