@@ -295,12 +295,9 @@ def _map(path: str) -> mmap.mmap | bytes:
         import mmap  # an extension module; the segments of a cache do not need it
 
         try:
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file cannot be mapped
             return b""
-    if hasattr(mmap, "MADV_RANDOM"):
-        mapped.madvise(mmap.MADV_RANDOM)
-    return mapped
 
 
 #: Reads at a place of an open file; missing on Windows, where nobody can take an open file away.
