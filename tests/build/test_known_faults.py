@@ -312,7 +312,7 @@ def test_a_build_needs_no_home(home: str | None, small: Built, tmp_path: Path) -
         "import os, sys; sys.argv[0] = 'cudabuild'\n"
         "for name in ('HOME', 'XDG_CACHE_HOME', 'USER', 'LOGNAME', 'CUDABUILD_CACHE_DIR'): os.environ.pop(name, None)\n"
         + (f"os.environ['HOME'] = {home!r}\n" if home is not None else "")
-        # Never into such a home itself: to root it is as good as any other. Others are in ``tests/cases/test_places.py``.
+        # Never into such a home itself: to root it is as good as any other. See ``tests/cases/test_places.py``.
         + f"os.environ['XDG_CACHE_HOME'] = {'/proc/none' if home == '/' else str(tmp_path / 'own')!r}\n"
         + "from cudabuild.__main__ import main; sys.exit(main(sys.argv[1:]))"
     )
