@@ -121,7 +121,8 @@ def measure(scale: Scale, *, gpu: bool = False, clock: str = "perf_counter") -> 
     with tempfile.TemporaryDirectory() as folder:
         code = find_code() if gpu else Code(os.urandom(6000), "saxpy", "sm_90")
         root, driver = Path(folder), "gpu" if gpu else "fake"
-        shutil.copytree(Path(cudabuild.__file__).parent, root / "installed" / "cudabuild")  # of a checkout, too
+        half_written = shutil.ignore_patterns("*.pyc.*")  # another process's bytecode, under its temporary name
+        shutil.copytree(Path(cudabuild.__file__).parent, root / "installed" / "cudabuild", ignore=half_written)
         packages = root / "packages"
         shipped = {n: (*make_package(packages, n, code), packages, root / "none") for n in scale.kernels}
         costs.decorating = decorating(scale, getattr(time, clock), sys.modules[shipped[scale.kernels[0]][0]])
