@@ -55,6 +55,7 @@ def main() -> int:
             vary_fingerprint(report, folder / "parts")
             vary_key(report, folder / "key")
             compare_processes(report, folder / "processes", options.quick)
+            compare_forms(report, options.quick)
             options.wheels = build_wheels(report, folder / "build", options.keep or folder / "kept", options.quick)
         for wheel in sorted(options.wheels.glob("*/*.whl")):
             bind_wheel(report, folder / "installed" / wheel.parent.name, wheel, options.quick, options.gpu)
@@ -234,6 +235,34 @@ def compare_processes(report: Report, folder: Path, quick: bool) -> None:
     )  # fmt: skip
     for name, answer in differing.items():
         report.note(f"{name}: {answer[-800:]}")
+
+
+def compare_forms(report: Report, quick: bool) -> None:
+    """Every Python makes the same of the functions of this one's standard library."""
+    library = Path(os.__file__).parent
+    environment = clean_environment(PYTHONPATH=str(CHECKOUT), PYTHONDONTWRITEBYTECODE="1")
+    script = Path(__file__).with_name("identity_parts.py")
+
+    def ask(python: str) -> dict[str, str]:
+        done = run([python, script, "--forms", "40" if quick else "1", library], environment)
+        lines = (line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+        return {path: form for path, form in lines if form != "unparsable"}
+
+    pythons = interpreters()
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(pythons, pool.map(ask, pythons.values()), strict=True))
+    (first, *others) = found
+    wrong = {
+        version: [path for path, form in found[version].items() if found[first].get(path, form) != form]
+        for version in others
+    }
+    shared = [path for path in found[first] if all(path in found[version] for version in others)]
+    functions = sum(int(found[first][path].split()[0]) for path in shared)
+    report.check(
+        "functions of the standard library have one form and the same free names under every Python",
+        functions > 500 and not any(wrong.values()),
+        f"{functions} functions, Python {', '.join(found)}" if not any(wrong.values()) else wrong,
+    )
 
 
 # 3. wheels

@@ -5,7 +5,12 @@ Run as a script, prints what identifies each kernel:
 
     python3 identity_parts.py FOLDER MODULE …
 
-imports the modules in that order from FOLDER. Needs no NumPy, which not every Python has.
+imports the modules in that order from FOLDER; and
+
+    python3 identity_parts.py --forms STEP FOLDER
+
+prints the canonical form of every function in every STEP-th Python file below FOLDER. Needs no NumPy, which not every
+Python has.
 """
 
 from __future__ import annotations
@@ -234,7 +239,30 @@ def find_kernels(names: Iterator[str] | tuple[str, ...]) -> Iterator[tuple[str, 
                 yield f"{name}.{attribute}", value
 
 
+def print_forms(step: int, folder: str) -> None:
+    """A line for every file: how many functions it has, and a digest of their forms and free names."""
+    import ast
+    import warnings
+
+    from cudabuild.digest import digest_parts
+    from cudabuild.fingerprint.canonical import canonical_form
+
+    warnings.simplefilter("ignore")  # of the files' syntax: "\\d" in a text
+    for path in sorted(Path(folder).rglob("*.py"))[::step]:
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):  # a newer Python's, or wrong on purpose
+            print(path.relative_to(folder), "unparsable")
+            continue
+        forms = [canonical_form(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        pieces = [piece for form in forms for piece in (form.digest, repr(form.free_names).encode())]
+        print(path.relative_to(folder), len(forms), digest_parts(*pieces).hex())
+
+
 def main() -> int:
+    if sys.argv[1] == "--forms":
+        print_forms(int(sys.argv[2]), sys.argv[3])
+        return 0
     from cudabuild.digest import COMPILER_SOURCES, digest_parts, digest_sources
     from cudabuild.fingerprint import compute_fingerprint, image_key
     from cudabuild.target import parse_target
