@@ -376,7 +376,22 @@ def _is_enum_member(value: Any) -> bool:
 
 def _describe_member(value: Any, function_text: FunctionText, depth: int) -> str:
     kind = "int enum" if isinstance(value, int) else "enum"
-    return f"{kind} {type(value).__qualname__}.{value.name}={_describe(value.value, function_text, depth)}"
+    return f"{kind} {type(value).__qualname__}.{_member_name(value)}={_describe(value.value, function_text, depth)}"
+
+
+def _member_name(value: Any) -> str | None:
+    """What an enum's member is called; several flags together, which Python names from 3.11 on, by their own names."""
+    members = type(value).__members__
+    name: str | None = value.name
+    if name in members or not isinstance(value.value, int):
+        return name
+    rest, names = value.value, []
+    for flag, member in members.items():
+        bit = member.value
+        if flag == member.name and isinstance(bit, int) and bit > 0 and not bit & (bit - 1) and rest & bit:
+            rest &= ~bit
+            names.append(flag)
+    return "|".join([*names, *([str(rest)] if rest else [])]) or None
 
 
 def _is_numpy(kind: type) -> bool:

@@ -18,6 +18,18 @@ class Colour(enum.IntEnum):
     BLUE = 2
 
 
+class Parts(enum.Flag):
+    ONE = 1
+    TWO = 2
+    BOTH = 3
+    FOUR = 4
+
+
+class Bits(enum.IntFlag):
+    ONE = 1
+    TWO = 2
+
+
 class Config:
     SCALE = 0.5
 
@@ -33,6 +45,7 @@ SETS = frozenset({"x", "y", "z", "longer"})
 NESTED = (1, (2.0, "é", b"\x00"), None, True, 1e300, -0.0, 2 + 3j, ...)
 ORIGIN = Point(1, 2)
 HUGE = 10**5000
+FLAGS = (Parts.ONE | Parts.FOUR, Parts.BOTH, Parts(0), Bits.ONE | Bits.TWO, Bits(0), Bits(64), Bits(65))
 
 
 def fibonacci(n: int) -> int:
@@ -64,7 +77,7 @@ def everything(a: float32, x: float32[::1], y=N, *, z=Point(3, 4)):  # type: ign
             case [first, *rest]:  # noqa: F841
                 x[i] = first + NESTED[0]
         try:
-            x[j] = NAMES["a"] + len(SETS) + ORIGIN.x + (HUGE & 1) + total[0] + tile[0]
+            x[j] = NAMES["a"] + len(SETS) + ORIGIN.x + (HUGE & 1) + total[0] + tile[0] + FLAGS[0].value
         except ValueError as error:
             raise error
     inner = lambda q, *, r=N: q + r + Colour.BLUE  # noqa: E731

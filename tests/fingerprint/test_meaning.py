@@ -19,6 +19,7 @@ from cudabuild.definition import OPTIONS, KernelDefinition, Options
 from cudabuild.errors import SourceError
 from cudabuild.fingerprint import Fingerprint, compute_fingerprint
 from cudabuild.fingerprint.key import differences
+from cudabuild.fingerprint.values import describe_value
 from cudabuild.types import float32, float64
 
 _numbers = itertools.count()
@@ -160,6 +161,15 @@ def test_every_value_differs_from_every_other_and_not_from_itself(source: Source
     for value, digest in zip(VALUES, seen, strict=True):
         module.N = value.copy(order="F") if isinstance(value, np.ndarray) else value
         assert compute_fingerprint(KernelDefinition(module.k), ()).digest == digest
+
+
+def test_flags_together_are_named_as_apart() -> None:
+    from subject import FLAGS
+
+    assert [describe_value(value) for value in FLAGS] == [
+        "enum Parts.ONE|FOUR=5", "enum Parts.BOTH=3", "enum Parts.None=0", "int enum Bits.ONE|TWO=3",
+        "int enum Bits.None=0", "int enum Bits.64=64", "int enum Bits.ONE|64=65",
+    ]  # fmt: skip
 
 
 def test_equal_arrays_with_other_strides_are_one_value(source: Source) -> None:
