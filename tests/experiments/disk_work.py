@@ -60,7 +60,7 @@ __all__ = [
 #: So old that what a dead writer left is swept, in seconds.
 _OLD = 2 * 3600.0
 
-MERGED = [f"more{number}" for number in range(7)]
+MERGED = [f"more{number}" for number in range(6)]
 
 
 def image_of(name: str, target: str = "sm_90") -> KernelImage:
@@ -430,6 +430,25 @@ class Sharing(CacheWork):
         return []
 
 
+class VerifyingEmptyIndex(Work):
+    """… as another computer sees it that was told of its name and not yet of what is in it."""
+
+    name = "verifying a cache with an empty index"
+    is_read_only = True
+    tells_errors = True
+
+    def prepare(self, folder: str) -> None:
+        root = os.path.join(folder, "cache")
+        Cache(root).publish(image_of("a"))
+        os.truncate(os.path.join(root, "sm_90", "index.cuix"), 0)
+
+    def do(self, folder: str) -> Any:
+        return upkeep.verify_layer(look_at(os.path.join(folder, "cache")))
+
+    def check(self, folder: str, is_done: bool) -> list[str]:
+        return [f"{fault.path}: {fault.kind}" for fault in self.do(folder).faults if fault.kind == "unreadable"]
+
+
 class LookingInVain(Work):
     name = "looking at a cache that is not there"
     is_read_only = True
@@ -753,7 +772,7 @@ class Identifying(Work):
 
 BINDINGS: tuple[Work, ...] = (
     Binding(), ScriptBinding(), EditedBinding(), CachedBinding(), EditedCachedBinding(), Identifying(),
-    LookingInVain(),
+    LookingInVain(), VerifyingEmptyIndex(),
 )  # fmt: skip
 
 
