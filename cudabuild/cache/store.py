@@ -50,6 +50,7 @@ class Cache:
         self._site = [path for path in site if _is_trusted(path)]
         if root is not None and os.path.lexists(root) and not _is_trusted(root, writable=True):
             self.root = None
+        self._is_reached = root is None or _is_reached(root)
         self._limit = limit
         self._prepared: bool | None = None
         self._memory: dict[bytes, KernelImage] = {}
@@ -99,7 +100,7 @@ class Cache:
     def shelves(self, target: str) -> list[Shelf]:
         """The folders of a target, layer by layer; those that do not exist are empty."""
         layers = [(path, False) for path in self._site]
-        if self.root is not None:
+        if self.root is not None and (self._is_reached or self._prepared):
             layers.insert(0, (self.root, True))
         found = []
         for root, writable in layers:
@@ -314,6 +315,18 @@ _RENEWAL = 3600.0
 def get_cache() -> Cache:
     """The cache of this process: the one that the settings named when it was first asked for."""
     return Cache.open()
+
+
+def _is_reached(path: str) -> bool:
+    """Whether this user may come so far as to see whether ``path`` is there: HOME may be another user's.
+
+    Where not, nothing is told before there is something to keep: all may be found in the layers below.
+    """
+    try:
+        os.lstat(path)
+    except OSError as error:  # not made yet; what else it may be is told by whoever opens a file in it
+        return not isinstance(error, PermissionError)
+    return True
 
 
 def _is_trusted(path: str, *, writable: bool = False) -> bool:

@@ -53,8 +53,9 @@ def place() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="cudabuild-places-"))
     path.chmod(0o755)
     yield path
-    for folder, _, _ in os.walk(path):
-        os.chmod(folder, 0o700)
+    for folder, names, _ in os.walk(path):
+        for name in names:  # before they are looked into
+            os.chmod(os.path.join(folder, name), 0o700)
     shutil.rmtree(path)
 
 
@@ -120,6 +121,7 @@ HOMES = {
     "HOME is empty": ({"HOME": ""}, True),
     "HOME is a file": ({"HOME": "{place}/file"}, True),
     "HOME is read-only": ({"HOME": "{place}/closed"}, True),
+    "HOME is another user's": ({"HOME": "{place}/private"}, True),
     "HOME is relative": ({"HOME": "here"}, None),
     "the cache folder is read-only": ({"CUDABUILD_CACHE_DIR": "{place}/closed/cache"}, True),
     "the cache folder of the platform is read-only": ({"XDG_CACHE_HOME": "{place}/closed"}, True),
@@ -136,6 +138,7 @@ def test_kernels_run_wherever_nothing_can_be_written(place: Path, python: str, h
     given, is_told = HOMES[how]
     (place / "file").touch()
     (place / "closed").mkdir()
+    (place / "private").mkdir(mode=0o700 if IS_ROOT else 0)
     folder = install(place)
     close(place / "closed")
     before = contents(place)
@@ -225,9 +228,17 @@ def test_a_cache_that_root_filled_serves_all(place: Path, python: str) -> None:
     assert done.stderr == f"cudabuild: the cache {place / 'site'} is not used: this user may not read it\n"
     share_cache(str(place / "site"))
     before = contents(place / "site")
-    for user in STRANGERS:
-        done = run(python, code, folder, user=user)
-        assert (done.stdout, done.stderr) == ("cached 0 0 2\n", "")
+    (place / "private" / ".cache" / "cudabuild").mkdir(parents=True)
+    (place / "private").chmod(0o700)
+    for home in (
+        "/nonexistent",
+        str(place / "private"),
+        "/dev/null",
+        str(folder),
+    ):  # nothing is lost, so nothing is told
+        for user in STRANGERS:
+            done = run(python, code, folder, user=user, HOME=home)
+            assert (done.stdout, done.stderr) == ("cached 0 0 2\n", "")
     assert contents(place / "site") == before
 
 

@@ -237,6 +237,7 @@ def _parts(root: Path) -> list[tuple[tuple[str, str, str], tuple[Any, ...]]]:
         (("cache verify", _VERIFY, "cudabuild cache verify"), ("cache", "verify", lambda: _damage(root))),
         (("cache verify --repair", _REPAIR, "cudabuild cache verify --repair"), ("cache", "verify", "--repair")),
         (("cache clear", _CLEAR, "cudabuild cache clear"), ("cache", "clear")),
+        (("warm --site", _SITE, f"cudabuild warm --site /opt/kernels {_SITE_OPTIONS}"), ("site",)),
         (("A kernel without an image", _NONE, "CUDABUILD_JIT=never python program.py"), ("miss",)),
     ]
 
@@ -245,6 +246,11 @@ _LIST = "Before a build: what is found, what would be built, what is not and why
 _BUILD = "A table of what was made. pip shows it with `-v`."
 _CHECK = "In CI: an edited kernel whose archives were not built anew. The status is 1."
 _DOCTOR = "What is here, and what each kernel of a package would load."
+_SITE = (
+    "A cache for all users, such as of a container image: compiled in one of its steps, only read where\n"
+    "`CUDABUILD_SITE_CACHE=/opt/kernels`, by whoever runs there, without a compiler."
+)
+_SITE_OPTIONS = "--archs 90 --index 64 mypackage"
 _CACHE = "What compiled kernels are kept, for builds and for running programs."
 _VERIFY = "Reads every byte. Here one of the files was damaged by hand. The status is 1."
 _REPAIR = "Takes out what is damaged and keeps the rest. A program that meets the damage would do the same."
@@ -263,6 +269,10 @@ def _show(root: Path, verb: str, *arguments: str | Callable[[], Any]) -> str:
     plain = [argument for argument in arguments if isinstance(argument, str)]
     if verb == "doctor":
         text = _doctor(root)
+    elif verb == "site":
+        arguments = ("-m", "cudabuild", "warm", "--site", "../opt", *_SITE_OPTIONS.split())
+        text = _run(root, *arguments, PYTHONPATH=os.pathsep.join([str(root / "src"), str(CHECKOUT)]))
+        text = text.replace(str(root.parent / "opt"), "/opt/kernels")
     elif verb == "miss":
         text = _run(root, "-c", _MISS, str(CHECKOUT / "tests" / "runtime"), CUDABUILD_JIT="never")
     else:
