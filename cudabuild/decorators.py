@@ -11,7 +11,7 @@ from types import FunctionType
 
 from cudabuild.definition import DEFAULT_OPTIONS, OPTIONS, KernelDefinition, Options
 from cudabuild.errors import SettingError, SourceError, nearest_name
-from cudabuild.runtime.dispatcher import Dispatcher
+from cudabuild.runtime.dispatcher import Dispatcher, find_named, has_name
 from cudabuild.types import Type
 
 TYPE_CHECKING = False
@@ -56,6 +56,19 @@ class DeviceFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.py_func(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if has_name(self, self.__module__, self.__qualname__):
+            return find_named, (self.__module__, self.__qualname__)
+        return SERVICES.reduce(self, "device", {})
+
+    def __setstate__(self, state: tuple[dict[str, Any], ...]) -> None:
+        SERVICES.fill(self, state)
+
+    def __deepcopy__(self, memo: Any = None) -> Any:
+        return self  # as functions are
+
+    __copy__ = __deepcopy__
 
     def __repr__(self) -> str:
         return f"<device function {self.__module__}.{self.__qualname__}>"
@@ -287,6 +300,18 @@ class Services:
         recorder = find_recorder()
         if recorder is not None:
             recorder.add(definition, signature, dialect)
+
+    def reduce(self, thing: Any, kind: str, settings: dict[str, Any]) -> tuple[Any, ...]:
+        """What pickles of a kernel or device function without a name hold."""
+        from cudabuild.travel import reduce_object
+
+        return reduce_object(thing, kind, settings)
+
+    def fill(self, made: Any, values: tuple[dict[str, Any], ...]) -> None:
+        """Gives what has just been unpickled its values."""
+        from cudabuild.travel import fill
+
+        fill(made, values)
 
     # what cuda.jit asks
 

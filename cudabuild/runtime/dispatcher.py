@@ -64,6 +64,14 @@ if TYPE_CHECKING:
             """Warns of a grid that leaves most of a GPU idle, where the settings ask for it."""
             ...
 
+        def reduce(self, thing: Any, kind: str, settings: dict[str, Any]) -> tuple[Any, ...]:
+            """What pickles of a kernel without a name hold; see ``travel.py``."""
+            ...
+
+        def fill(self, made: Any, values: tuple[dict[str, Any], ...]) -> None:
+            """Gives a kernel that has just been unpickled its values."""
+            ...
+
         def warn_of_copy(self) -> None:
             """Warns of an argument in host memory, likewise."""
             ...
@@ -77,7 +85,7 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "find_named", "has_name"]
 
 #: Configurations that a kernel remembers; beyond it all are forgotten (``forall`` with ever new sizes).
 _MOST_CONFIGURATIONS = 256
@@ -128,16 +136,21 @@ class Dispatcher:
         return f"<kernel {self.__module__}.{self.__qualname__}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        try:
-            known = _find_kernel(self.__module__, self.__qualname__) is self
-        except (ImportError, AttributeError):
-            known = False
-        if not known:
-            raise TypeError(
-                f"cannot pickle {self!r}: a kernel travels by its name, and "
-                f"{self.__module__}.{self.__qualname__} is not it"
-            )
-        return (_find_kernel, (self.__module__, self.__qualname__))
+        if has_name(self, self.__module__, self.__qualname__):
+            return (find_named, (self.__module__, self.__qualname__))
+        return self._services.reduce(self, *self._travelling())
+
+    def __setstate__(self, state: tuple[dict[str, Any], ...]) -> None:
+        self._services.fill(self, state)
+
+    def __deepcopy__(self, memo: Any = None) -> Any:
+        return self  # as functions are
+
+    __copy__ = __deepcopy__
+
+    def _travelling(self) -> tuple[str, dict[str, Any]]:
+        """What ``Services.reduce`` is told: the kind, and what its class takes beside the definition."""
+        return "kernel", {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         name = self.__name__
@@ -454,12 +467,28 @@ class Dispatcher:
         return {format_signature(one): dump(self.definition, one, stage, target, index_width) for one in wanted}
 
 
-def _find_kernel(module: str, qualname: str) -> Any:
-    """The kernel of that name, for unpickling: a kernel travels by name, as a function does."""
+def find_named(module: str, qualname: str) -> Any:
+    """What a module has under a qualified name, for unpickling: a kernel travels by name, as a function does.
+
+    Raises:
+        ImportError, AttributeError: there is nothing of that name.
+    """
     import importlib
     from functools import reduce
 
     return reduce(getattr, qualname.split("."), importlib.import_module(module))
+
+
+def has_name(thing: Any, module: str, qualname: str) -> bool:
+    """Whether another process finds a thing by its name; not in a ``__main__`` that is no file."""
+    import sys
+
+    if module == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+        return False
+    try:
+        return find_named(module, qualname) is thing
+    except (ImportError, AttributeError, ValueError):
+        return False
 
 
 def _launch_nothing(*args: Any, **kwargs: Any) -> None:

@@ -79,6 +79,9 @@ class JitDispatcher(Dispatcher):
             f"  do:       {name}[blocks, threads_per_block](…), or {name}.forall(n)(…) for n threads"
         )
 
+    def _travelling(self) -> tuple[str, dict[str, Any]]:
+        return "jit", {"specialized": self.specialized, "targetoptions": self.targetoptions}
+
     # configurations
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:

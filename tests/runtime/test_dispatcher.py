@@ -453,12 +453,6 @@ class TestWhatAPersonAsks:
         monkeypatch.setattr(sys.modules[__name__], "kernel", kernel, raising=False)
         assert pickle.loads(pickle.dumps(kernel)) is kernel
 
-    def test_does_not_pickle_without_a_name(self, host: Host) -> None:
-        with pytest.raises(
-            TypeError, match=r"^cannot pickle <kernel m\.kernel>: a kernel travels by its name, and m\.kernel"
-        ):
-            pickle.dumps(host.kernel("int32", "n"))
-
     def test_first_launch_is_logged(
         self, host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
