@@ -64,11 +64,11 @@ def find_artefacts(project: Project, module: str) -> Artefacts:
 
 
 def is_artefact(path: str) -> bool:
-    """True for a file that a build put into a source tree."""
+    """True for a file that a build put into a source tree; a killed one leaves temporary files there too."""
     folder, name = os.path.split(path)
     folder = os.path.basename(folder)
     in_folder = folder == FOLDER or folder.startswith(f"{FOLDER}_")
-    return in_folder and (name.endswith(".cuar") or name in ("index.json", ".gitignore", DIALECT_NAME))
+    return in_folder and (name.endswith((".cuar", ".tmp")) or name in ("index.json", ".gitignore", DIALECT_NAME))
 
 
 @dataclass(frozen=True)

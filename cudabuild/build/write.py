@@ -125,7 +125,7 @@ def _remove(folder: str, keep: set[str]) -> None:
         return
     for name in names:
         path = os.path.join(folder, name)
-        if name not in keep and (is_artefact(path) or name.endswith(".tmp")):
+        if name not in keep and is_artefact(path):
             os.unlink(path)
     if not keep:
         with contextlib.suppress(OSError):  # something of the user's own stands in it

@@ -54,6 +54,8 @@ def test_places(make_project: MakeProject, module: str, owner: str, inside: str)
         ("src/pkg/_cudabuild/sm_80.cuar", True),
         ("src/pkg/_cudabuild/index.json", True),
         ("_cudabuild_single/.gitignore", True),
+        ("src/pkg/_cudabuild/sm_80.cuar.123.new.tmp", True),
+        ("src/pkg/notes.tmp", False),
         ("src/pkg/data/sm_80.cuar", False),
         ("src/pkg/_cudabuild/notes.txt", False),
         ("src/pkg/_cudabuilder/index.json", False),
