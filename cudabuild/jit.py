@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from cudabuild import config
 from cudabuild.cache.store import get_cache
 from cudabuild.errors import SourceError, ToolError
@@ -40,10 +42,21 @@ def choose_target(device: DeviceInfo) -> Target:
 def toolchain_of(name: str) -> Mapping[str, str] | None:
     """What would make the code of a target here, as in the image key; None where it cannot be made."""
     target = find_target(name)
+    if not _may_compile():
+        return None
     try:
         return None if target is None else _find_tools(target)[0]
     except ToolError:
         return None
+
+
+def _may_compile() -> bool:
+    """Whether llvmlite is installed, found out without importing it: asking the compiler imports all of it, 40 ms in
+    every process that finds its images in a cache that it cannot write its notes to."""
+    if "llvmlite" in sys.modules:
+        return sys.modules["llvmlite"] is not None
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    return any(find("llvmlite", None) is not None for find in finders if find is not None)
 
 
 def _find_tools(target: Target) -> tuple[dict[str, str], bool]:

@@ -69,11 +69,10 @@ class CacheProvider:
         for target, obstacle in ranked:
             if obstacle is not None:
                 continue
-            for shelf in self._cache.shelves(target.name):
-                image = self._find_on(shelf, matcher, request.device.driver_version)
-                if image is not None:
-                    return image
-                reason = f"{target.name} {matcher.reason}"
+            image = self._find_for(self._cache.shelves(target.name), matcher, request.device.driver_version)
+            if image is not None:
+                return image
+            reason = f"{target.name} {matcher.reason}"
         request.notes.append(f"cache: {reason}")
         return None
 
@@ -99,16 +98,21 @@ class CacheProvider:
             for shelf in self._cache.shelves(target.name) if obstacle is None else ():
                 yield from shelf.records()
 
-    def _find_on(self, shelf: Shelf, matcher: Matcher, driver: int) -> KernelImage | None:
+    def _find_for(self, shelves: Sequence[Shelf], matcher: Matcher, driver: int) -> KernelImage | None:
+        """By name in every layer, then by fingerprint, for which the kernel's source is parsed."""
         name = (matcher.module, matcher.qualname, matcher.signature)
-        # Of many kernels of one name, made by one function, the newest are compared; the fingerprint finds any other.
-        found = self._choose(shelf, shelf.find_named(*name, most=MOST_COMPARED), matcher, driver)
-        if found is not None:
-            return found
+        for shelf in shelves:
+            # Of many kernels of one name, made by one function, the newest are compared: the fingerprint finds any.
+            found = self._choose(shelf, shelf.find_named(*name, most=MOST_COMPARED), matcher, driver)
+            if found is not None:
+                return found
         live = matcher.live_fingerprint()
-        if live is None:
-            return self._choose(shelf, shelf.find_named(*name), matcher, driver)
-        return self._choose(shelf, shelf.find_fingerprint(live), matcher, driver)
+        for shelf in shelves:
+            records = shelf.find_named(*name) if live is None else shelf.find_fingerprint(live)
+            found = self._choose(shelf, records, matcher, driver)
+            if found is not None:
+                return found
+        return None
 
     def _choose(self, shelf: Shelf, records: Sequence[Record], matcher: Matcher, driver: int) -> KernelImage | None:
         left = list(records)

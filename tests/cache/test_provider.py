@@ -82,6 +82,18 @@ def test_a_hit_needs_no_fingerprint(tmp_path: Path, cache: Cache) -> None:
     assert asked.request.notes == []
 
 
+def test_layers_are_searched_by_name_before_a_source_is_parsed(tmp_path: Path, cache: Cache) -> None:
+    """An empty cache of the user's over a site cache that holds the image is the usual state in a container."""
+    module = load(tmp_path)
+    kept = keep(cache, module)
+    own = Cache(str(tmp_path / "own"), [cache.root or ""])
+    own.publish(make_image("another"))
+    asked = Asked(module)
+    image = CacheProvider(own).find(asked.request)
+    assert image is not None
+    assert (bytes(image.data), asked.count) == (kept.data, 0)
+
+
 def test_an_empty_cache(tmp_path: Path, cache: Cache) -> None:
     asked = Asked(load(tmp_path))
     assert CacheProvider(cache).find(asked.request) is None

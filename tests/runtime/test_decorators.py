@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import timeit
@@ -297,3 +298,18 @@ def test_target_of_a_device(cc: tuple[int, int], expected: str) -> None:
 def test_no_target_for_a_device() -> None:
     with pytest.raises(ToolError, match="no target of this version of cudabuild runs on this device"):
         jit.choose_target(DeviceInfo((7, 0), 13000))
+
+
+def test_whether_there_is_a_compiler_is_found_out_without_importing_it() -> None:
+    """A process without llvmlite that may write no notes asks at every start."""
+    code = "import sys; {}; from cudabuild.jit import toolchain_of; print(toolchain_of('sm_90') is None, "
+    code += "any(name.startswith(('cudabuild.backend', 'cudabuild.frontend')) for name in sys.modules))"
+    for missing, printed in (
+        ("sys.modules['llvmlite'] = None", "True False"),
+        ("sys.path[:] = [sys.path[0]] + [p for p in sys.path[1:] if 'site-packages' not in p]", "True False"),
+        ("pass", "False True"),
+    ):
+        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+        command = [sys.executable, "-c", code.format(missing)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == printed, done.stdout + done.stderr
