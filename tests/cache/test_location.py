@@ -135,7 +135,20 @@ def test_a_note_that_cannot_be_kept_is_nobodys_concern(tmp_path: Path, capsys: p
     assert "is not used" in capsys.readouterr().err
 
 
-def test_no_path_component_is_long(tmp_path: Path) -> None:
-    Cache(str(tmp_path / "cache")).publish(make_image("k" * 5000))
-    assert max(len(path.name) for path in (tmp_path / "cache").rglob("*")) <= 40
-    assert Cache(str(tmp_path / "cache")).find(make_image("k" * 5000).key, "sm_90") is not None
+def test_no_path_component_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of locks, notes and temporary files neither, however long a kernel's name and this computer's."""
+    temporary = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda old, new: (temporary.append(Path(old)), replace(old, new)))
+    image = make_image("k" * 5000)
+    cache = Cache(str(tmp_path / "cache"))
+    cache.build_once(image.key, "sm_90", lambda: image)
+    host = f"host-{'x' * 18}-{'0' * 16}"  # the longest that the CPU device has
+    cache.publish(make_image("k" * 4000, target="compute_120"), make_image("j" * 4000, target=host, kind="object"))
+    assert cache.find_in_memory() == []
+    cache.write_note(f"tools-{'0' * 32}", b"x")
+    here = list((tmp_path / "cache").rglob("*"))
+    assert len(temporary) > 5
+    assert {"locks", "notes", "sm_90"} <= {path.name for path in here}
+    assert max(len(path.name) for path in (*here, *temporary)) <= 100
+    assert Cache(str(tmp_path / "cache")).find(image.key, "sm_90") is not None

@@ -11,7 +11,8 @@
    and are compared with NumPy.
 3. Without DIR, the same is one error that says what to do.
 
-``--wheels DIR`` holds what else the environments need, as in ``no_llvmlite.py``; without it that is this interpreter's.
+``--wheels DIR`` holds what else the environments need, as in ``no_llvmlite.py``, and nvidia-nvjitlink-cu12; without it
+that is this interpreter's.
 ``--gpu`` runs the kernels on this machine's GPU. ``--quick`` compiles for one target.
 """
 
