@@ -7,6 +7,7 @@ them is in place, and nothing goes that is not named as a file of ours, whatever
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -413,7 +414,8 @@ def repair_cache(layer: Layer, faults: Iterable[Fault]) -> list[str]:
     damaged: dict[str, set[int]] = {}
     for fault in faults:
         if fault.kind == "note":
-            os.unlink(fault.path)
+            with contextlib.suppress(FileNotFoundError):  # a newer one took its place, or it was one too many
+                os.unlink(fault.path)
         elif fault.kind in ("index", "segment", "image", "missing"):
             damaged.setdefault(fault.target, set()).update({fault.segment} - {0})
     return [
