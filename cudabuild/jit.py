@@ -7,6 +7,7 @@ import sys
 
 from cudabuild import config
 from cudabuild.cache.store import get_cache
+from cudabuild.cache.toolchain import ToolchainMemo
 from cudabuild.errors import SourceError, ToolError
 from cudabuild.image.image import DeviceInfo, KernelImage
 from cudabuild.importer.binding import find_recorded_options
@@ -98,6 +99,9 @@ class CompiledProvider:
 
     name = "compiled"
 
+    def __init__(self) -> None:
+        self._has_noted_tools = False
+
     def find(self, request: ImageRequest) -> KernelImage | None:
         """The image for ``request``, or None with the reason appended to ``request.notes``.
 
@@ -134,7 +138,11 @@ class CompiledProvider:
             image.key = key
             get_cache().publish(image)
             return image
-        return get_cache().build_once(key, target.name, make)
+        image = get_cache().build_once(key, target.name, make)
+        if not self._has_noted_tools:  # later, what is installed may not be what has been loaded
+            self._has_noted_tools = True
+            ToolchainMemo(get_cache(), toolchain_of).remember(target.name, request.device.driver_version, tools)
+        return image
 
     def foresee(self, request: ImageRequest) -> str:
         """What ``find`` would compile, as ``KernelImage.source`` says it; "" with the reason appended to

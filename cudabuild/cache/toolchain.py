@@ -52,15 +52,23 @@ class ToolchainMemo:
         """
         place = (target, driver_version)
         if place not in self._known:
-            self._known[place] = self._look_up(target, driver_version)
+            self._known[place] = self._look_up(target, driver_version, self._find)
         return self._known[place]
 
-    def _look_up(self, target: str, driver_version: int) -> Mapping[str, str] | None:
+    def remember(self, target: str, driver_version: int, found: Mapping[str, str]) -> None:
+        """Notes what a compilation has just found out, so that the next process finds its image without asking.
+
+        Not in a checkout: a file that is edited meanwhile would be taken for the one that compiled.
+        """
+        if not _is_checkout():
+            self._known[target, driver_version] = self._look_up(target, driver_version, lambda _: found)
+
+    def _look_up(self, target: str, driver_version: int, find: Toolchain) -> Mapping[str, str] | None:
         identity = identify_tools(driver_version)
         name = f"tools-{digest(identity).hex()[:32]}"
         answers = self._read(name, identity)
         if target not in answers:
-            found = self._find(target)
+            found = find(target)
             answers[target] = None if found is None else dict(found)
             self._cache.write_note(name, pack((identity, answers)))
         return answers[target]
@@ -92,8 +100,8 @@ def identify_tools(driver_version: int, whole: bool = False) -> bytes:
     pieces = [sys.version, sys.prefix, str(driver_version)]
     pieces += [f"{name}={config.environment(name)}" for name in _VARIABLES]
     pieces += [_look(entry) for entry in sys.path if _may_hold_tools(entry)]
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if whole or os.path.exists(os.path.join(os.path.dirname(root), "pyproject.toml")):
+    root = _root()
+    if whole or _is_checkout():
         files: list[tuple[str, int, int, int]] = []
         for name in (".",) if whole else COMPILER_SOURCES:
             _look_at_sources(os.path.join(root, name), files)
@@ -104,6 +112,16 @@ def identify_tools(driver_version: int, whole: bool = False) -> bytes:
         pieces += [_look(os.path.join(root, name)) for name in COMPILER_SOURCES if name.endswith(".py")]
         pieces += [_look(os.path.join(root, name, part)) for name in _FOLDERS for part in ("", "__pycache__")]
     return digest_parts(*(piece.encode("utf-8", "surrogateescape") for piece in pieces))
+
+
+def _root() -> str:
+    """The folder of this package."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _is_checkout() -> bool:
+    """Whether people edit this package where it is."""
+    return os.path.exists(os.path.join(os.path.dirname(_root()), "pyproject.toml"))
 
 
 def _may_hold_tools(entry: str) -> bool:

@@ -67,7 +67,7 @@ class Costs:
         cache_hit: images in the cache -> step of a program -> ours.
         loads: ``ours``, ``library`` and ``module`` (the driver alone), ``driver`` (its share of ours).
         sources: where images came from.
-        imported: what the first bind, and the first hit, imported.
+        imported: what the first bind, the first hit, and that of the process after the one that compiled imported.
     """
 
     def __init__(self) -> None:
@@ -134,6 +134,8 @@ def measure(scale: Scale, *, gpu: bool = False, clock: str = "perf_counter") -> 
                 answer = run_probe("first", clock, driver, *commands[key])
                 if number:  # the first round leaves bytecode for the others
                     answers.setdefault(key, []).append(answer)
+                elif key[0] == "hit":
+                    costs.imported["the next process's hit"] = answer["modules"]
         for (kind, count), found in sorted(answers.items()):
             rows = costs.first_bind if kind == "bind" else costs.cache_hit
             rows[count] = {step: scale.typical(answer[step] for answer in found) for step in STEPS}

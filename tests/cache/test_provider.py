@@ -241,6 +241,29 @@ def test_the_toolchain_is_asked_once_for_all_processes(
     assert asked == ["sm_90"] * 3, "another import path may hold other tools"
 
 
+def test_what_a_compilation_found_out_is_not_asked_again(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cudabuild.cache import toolchain
+
+    module = load(tmp_path)
+    keep(cache, module)
+    (tmp_path / "cudabuild" / "cache").mkdir(parents=True)
+    monkeypatch.setattr(toolchain, "__file__", str(tmp_path / "cudabuild" / "cache" / "toolchain.py"))
+
+    def ask(target: str) -> dict[str, str]:
+        asked.append(target)
+        return TOOLS
+
+    for is_checkout in (True, False):
+        asked: list[str] = []
+        (tmp_path / "pyproject.toml").touch() if is_checkout else (tmp_path / "pyproject.toml").unlink()
+        fresh = Cache(str(tmp_path / f"cache_{is_checkout}"), [cache.root or ""])
+        toolchain.ToolchainMemo(fresh, ask).remember("sm_90", 13000, TOOLS)
+        assert CacheProvider(fresh, ask).find(Asked(module).request) is not None
+        assert asked == (["sm_90"] if is_checkout else [])
+
+
 def test_what_identifies_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from cudabuild.cache.toolchain import identify_tools
 

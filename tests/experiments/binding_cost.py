@@ -34,7 +34,19 @@ CACHE_HIT = 2e-3
 MOST_CACHED = 1000
 
 #: What no bind and no hit may import.
-HEAVY = {"ast", "dataclasses", "dis", "inspect", "importlib.metadata", "json", "llvmlite", "numpy", "re", "tempfile"}
+HEAVY = {
+    "ast",
+    "cudabuild.compiler",
+    "dataclasses",
+    "dis",
+    "inspect",
+    "importlib.metadata",
+    "json",
+    "llvmlite",
+    "numpy",
+    "re",
+    "tempfile",
+}
 
 
 def main() -> int:
