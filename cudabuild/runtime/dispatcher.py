@@ -10,7 +10,6 @@ it to the device, launch, and put a generated launcher into the table.
 from __future__ import annotations
 
 from time import perf_counter
-from types import FunctionType
 
 from cudabuild import config
 from cudabuild.definition import parameter_names
@@ -18,6 +17,7 @@ from cudabuild.errors import ArgumentError, ConfigurationError, LaunchError
 from cudabuild.runtime import driver as results
 from cudabuild.runtime.arguments import read_argument
 from cudabuild.runtime.configuration import Configuration, parse_configuration, whole_number
+from cudabuild.runtime.front import MISSING, hold, make_front
 from cudabuild.runtime.hints import CopyHint
 from cudabuild.runtime.marshal import Link
 from cudabuild.runtime.resolve import natural_signature, resolve
@@ -97,16 +97,6 @@ _LONGEST_CHAIN = 8
 _THREADS = 256
 
 
-class _Missing:
-    """Stands for an argument that was not given."""
-
-    def __repr__(self) -> str:
-        return "<missing>"
-
-
-_MISSING = _Missing()
-
-
 class Dispatcher:
     """A kernel, ready to be launched: ``kernel[grid, block](…)`` or ``kernel.forall(n)(…)``.
 
@@ -184,12 +174,12 @@ class Dispatcher:
         owner, configuration.stream_owner = configuration.stream_owner, None
         launch = self._configured.get(exact)
         if launch is None:
-            launch = _make_front(self, configuration)
+            launch = make_front(self, configuration)
             if len(self._configured) >= _MOST_CONFIGURATIONS:
                 self._configured.clear()
             self._configured[exact] = launch
         if owner is not None and not isinstance(owner, int):
-            return _hold(launch, owner)
+            return hold(launch, owner)
         if _is_plain(key):
             self._configured[key] = launch
         return launch
@@ -231,7 +221,7 @@ class Dispatcher:
             to_device = self._services.to_device
             args = tuple(value.argument(to_device) if isinstance(value, CopyHint) else value for value in args)
         names = parameter_names(self.py_func, len(args))
-        if len(args) != len(names) or any(value is _MISSING for value in args):
+        if len(args) != len(names) or any(value is MISSING for value in args):
             self._refuse_count(args)
         arguments = [self._read(value, index) for index, value in enumerate(args)]
         try:
@@ -260,8 +250,8 @@ class Dispatcher:
         return parameter_names(self.py_func, 0)
 
     def _refuse_count(self, args: tuple[Any, ...]) -> None:
-        given = [value for value in args if value is not _MISSING]
-        missing = [n for n, value in zip(self._parameters, args, strict=False) if value is _MISSING]
+        given = [value for value in args if value is not MISSING]
+        missing = [n for n, value in zip(self._parameters, args, strict=False) if value is MISSING]
         names = ", ".join(self._parameters)
         extra = f", without {', '.join(missing)}" if missing else ""
         raise ArgumentError(
@@ -500,85 +490,3 @@ def _is_plain(key: Any) -> bool:
         part is None or type(part) is int or (type(part) is tuple and all(type(one) is int for one in part))
         for part in key
     )
-
-
-# The front function
-
-#: Source of a front function's factory -> the factory.
-_fronts: dict[str, Callable[..., tuple[Callable[..., None], Callable[..., None]]]] = {}
-
-
-def _hold(launch: Callable[..., None], stream: Any) -> Callable[..., None]:
-    """The same front, and with it the stream: whoever keeps the configuration of a stream object keeps the stream."""
-    front: Any = launch
-    held = FunctionType(front.__code__, front.__globals__, front.__name__, front.__defaults__, front.__closure__)
-    held.__qualname__ = front.__qualname__
-    held.stream = stream  # type: ignore[attr-defined]
-    return held
-
-
-def _make_open_front(function: FunctionType, configuration: Configuration) -> Callable[..., None]:
-    """The front of a kernel that takes ``*args``."""
-    launchers: Any = configuration.launchers
-
-    def launch(*values: Any) -> None:
-        launchers[tuple(map(type, values))](*values)
-
-    launch.__name__ = function.__name__
-    launch.__qualname__ = f"{function.__qualname__}{configuration!r}"
-    return launch
-
-
-def _make_front(dispatcher: Dispatcher, configuration: Configuration) -> Callable[..., None]:
-    """The function that ``kernel[…]`` gives: the kernel's parameters, and a look at their types.
-
-    Its parameters have the kernel's names and defaults, so arguments may be given by name. The types of the first
-    launch are compared one by one, which is cheaper than a look-up of all of them; they are set once, in an order in
-    which no thread can see the launcher without its types.
-    """
-
-    def careful(*values: Any) -> None:
-        dispatcher._launch(configuration, values)
-
-    configuration.launchers.careful = careful
-    function = dispatcher.py_func
-    names = dispatcher._parameters
-    if parameter_names(function, len(names) + 1) != names:  # ``*args``: any number, by position
-        return _make_open_front(function, configuration)
-    own = "cudabuild_"  # what the front calls its own things: like no parameter
-    while any(name.startswith(own) for name in names):
-        own += "_"
-    given = "".join(f"{name}, " for name in names)
-    kinds = "".join(f"{own}type({name}), " for name in names) or "()"
-    last = f"{names[-1]} is {own}missing or " if names else ""
-    parameters = "".join(f"{name}={own}missing, " for name in names)
-    first = [f"{own}kind{number}" for number in range(len(names))]
-    same = " and ".join(f"{own}type({name}) is {kind}" for name, kind in zip(names, first, strict=True))
-    settled = "".join(f"        {kind} = kinds[{number}]\n" for number, kind in reversed([*enumerate(first)]))
-    text = (
-        f"def make({own}launchers, {own}careful, {own}missing, {own}type):\n"
-        f"    {''.join(f'{name} = ' for name in (*first, own + 'first'))}None\n"
-        f"    def launch({parameters}*{own}rest):\n"
-        f"        if {same or own + 'first is not None'} and not {own}rest:\n"
-        f"            return {own}first({given})\n"
-        f"        if {last}{own}rest:\n"
-        f"            return {own}careful({given}*{own}rest)\n"
-        f"        return {own}launchers[{kinds}]({given})\n"
-        "    def settle(kinds, launcher):\n"
-        f"        nonlocal {', '.join((own + 'first', *first))}\n"
-        f"        {own}first = launcher\n"
-        f"{settled}"
-        "    return launch, settle\n"
-    )
-    factory = _fronts.get(text)
-    if factory is None:
-        namespace: dict[str, Any] = {}
-        exec(compile(text, "<cudabuild launch>", "exec"), namespace)
-        factory = _fronts[text] = namespace["make"]
-    launch, configuration.settle = factory(configuration.launchers, careful, _MISSING, type)
-    defaults = function.__defaults__ or ()
-    if defaults:
-        launch.__defaults__ = (_MISSING,) * (len(names) - len(defaults)) + defaults
-    launch.__name__ = function.__name__
-    launch.__qualname__ = f"{function.__qualname__}{configuration!r}"
-    return launch
