@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from cudabuild.errors import DriverError, LinkedCodeError
+from cudabuild.errors import DriverError, LinkedCodeError, ToolError
 from cudabuild.image.image import DeviceInfo
 
 TYPE_CHECKING = False
@@ -254,6 +254,7 @@ class Driver:
 
         Raises:
             LinkedCodeError: there is LTO-IR among it.
+            ToolError: the driver refuses the code; mostly since its compiler is older than the PTX.
         """
         self.current_device()
         state = self._call("cuLinkCreate", 0, [], [])
@@ -271,6 +272,13 @@ class Driver:
             import ctypes
 
             return ctypes.string_at(int(address), int(size))
+        except DriverError as error:
+            if error.code not in REFUSALS:
+                raise
+            raise ToolError(
+                f"the driver's linker refuses the code ({error}): install a newer NVIDIA driver, or "
+                "pip install 'cudabuild[jit]', for nvJitLink"
+            ) from None
         finally:
             self._call("cuLinkDestroy", state)
 

@@ -401,6 +401,8 @@ class FakeDriver:
 
     def cuLinkAddData(self, state: dict[str, Any], kind: int, data: bytes, size: int, *rest: Any) -> tuple[Any, ...]:
         self.calls.append("cuLinkAddData")
+        if self.answer("cuLinkAddData", data):
+            return (self.answer("cuLinkAddData", data),)
         assert kind in (0, 1)
         assert size == len(data)
         assert data.endswith(b"\0") == (kind == 1)

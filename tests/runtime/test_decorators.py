@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_driver import FakeDriver
+from fake_driver import CUresult, FakeDriver
 from runtime_kit import DeviceArray
 
 from cudabuild import cuda, decorators, device_function, float32, float64, jit, kernel
@@ -264,6 +264,19 @@ class TestCompiling:
         (code,) = {bytes(image.data) for image in cached_images()}
         assert code.startswith(b"linked ")
         assert b".target sm_90" in code
+
+    def test_the_drivers_linker_is_older_than_the_ptx(self, gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cudabuild.backend.cubin.find_linker", missing_tool)
+        gpu.answer = lambda call, data: (
+            CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION if call == "cuLinkAddData" else CUresult.CUDA_SUCCESS
+        )
+        with pytest.raises(NoImageError) as told:
+            fresh(scale)[1, 32](2.0, self.ARRAY)
+        assert (
+            "  compiled: the driver's linker refuses the code (cuLinkAddData failed: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+            " (222): text of CUDA_ERROR_UNSUPPORTED_PTX_VERSION): install a newer NVIDIA driver, or pip install "
+        ) in str(told.value)
+        assert gpu.calls[-1] == "cuLinkDestroy"
 
     def test_the_driver_links_where_it_is_older_than_nvjitlink(self, gpu: FakeDriver) -> None:
         gpu.driver_version = 11080
