@@ -120,6 +120,8 @@ class TestDriver:
         assert int(api.CUresult.CUDA_ERROR_INVALID_HANDLE) == door.INVALID_HANDLE
         assert int(api.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) == door.OUT_OF_RESOURCES
         assert int(api.CUresult.CUDA_ERROR_CONTEXT_IS_DESTROYED) == door.CONTEXT_IS_DESTROYED
+        for code in door.LOAD_REFUSALS:
+            assert getattr(door, api.CUresult(code).name.removeprefix("CUDA_ERROR_")) == code
         assert int(api.CUresult.CUDA_ERROR_INVALID_VALUE) == door.INVALID_VALUE
         assert int(api.CUresult.CUDA_ERROR_NOT_INITIALIZED) == door.NOT_INITIALIZED
         assert int(api.CUresult.CUDA_ERROR_NO_DEVICE) == door.NO_DEVICE
