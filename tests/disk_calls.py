@@ -9,7 +9,6 @@ what is still in a buffer when a process is killed is lost, and a write can be s
 from __future__ import annotations
 
 import builtins
-import fcntl
 import io
 import mmap
 import os
@@ -20,6 +19,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import cudabuild
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing of this is used, but imported with the tests
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Call", "DiskCalls", "Phase"]
 
@@ -77,6 +81,8 @@ class DiskCalls:
             self._put(os, name, self._around_pair(getattr(os, name), f"os.{name}"))
         for module, names in ((os, _DESCRIPTORS), (fcntl, _LOCKS)):
             for name in names:
+                if not hasattr(module, name):  # fdatasync, on macOS
+                    continue
                 self._put(module, name, self._around_file(getattr(module, name), f"{module.__name__}.{name}"))
         self._put(os, "open", self._around_open(os.open))
         self._put(os, "close", self._around_close(os.close))
