@@ -277,3 +277,20 @@ def test_recompile_compiles_and_leaves_the_package_alone(package: Path) -> None:
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (package / "covered").rglob("*.*")}
     assert {path: after[path] for path in before} == before
     assert list((package / "cache" / "sm_90").glob("*.cuar")), "what was made is kept"
+
+
+@pytest.mark.parametrize("device", ["cpu", "python"])
+def test_recompile_takes_what_a_kernel_reads_now(tmp_path: Path, device: str) -> None:
+    write_files(tmp_path, {"live.py": KERNEL})
+    code = """
+import numpy, live
+def launch():
+    x = numpy.ones(4, numpy.float32)
+    live.scale[1, 4](4, x)
+    return float(x[3])
+found = [launch()]
+live.SCALE = 5
+live.scale.recompile()
+print(json.dumps([*found, launch(), live.scale.specialize(4, numpy.ones(4, numpy.float32)).is_afresh]))
+"""
+    assert tell(code, tmp_path, CUDABUILD_DEVICE=device) == [3.0, 5.0, True]

@@ -260,6 +260,7 @@ class JitDispatcher(Dispatcher):
             made = JitDispatcher(
                 self._specialised_definition(types), self._services, specialized=True, targetoptions=self.targetoptions
             )
+            made._may_compile, made._afresh = self._may_compile, self._afresh
             self.specializations[types] = made
         return made
 

@@ -310,7 +310,8 @@ def print_forms(step: int, folder: str) -> None:
     from cudabuild.fingerprint.canonical import canonical_form
 
     warnings.simplefilter("ignore")  # of the files' syntax: "\\d" in a text
-    for path in sorted(Path(folder).rglob("*.py"))[::step]:
+    paths = [path for path in sorted(Path(folder).rglob("*.py")) if "site-packages" not in path.parts]
+    for path in paths[::step]:
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError):  # a newer Python's, or wrong on purpose
