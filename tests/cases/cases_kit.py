@@ -13,7 +13,7 @@ import linecache
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -129,6 +129,7 @@ class Machine:
         compiled: the symbol of everything that was compiled here, in order.
         attributes: what the compiler finds out about its code.
         compile_time: how long it takes for one image, in seconds.
+        on_compile: called when a compilation begins.
     """
 
     name = "compiled"
@@ -152,6 +153,7 @@ class Machine:
         self.compiled: list[str] = []
         self.attributes: dict[str, Any] = {}
         self.compile_time = 0.0
+        self.on_compile: Callable[[], object] = lambda: None
         providers = (
             binding.ShippedProvider("cubin"), CacheProvider(self.cache, lambda target: self.tools),
             binding.ShippedProvider("ptx"), self,
@@ -168,6 +170,7 @@ class Machine:
         key = image_key(fingerprint, target, request.index_width, request.options, self.tools)
 
         def make() -> KernelImage:
+            self.on_compile()
             time.sleep(self.compile_time)
             image = make_image_of(request.definition, request.signature, target.name, request.index_width)
             self.compiled.append(image.symbol)

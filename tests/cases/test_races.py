@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -56,19 +57,30 @@ def together(count: int, work: Callable[[int], object]) -> list[BaseException]:
     return errors
 
 
+def compile_for_ever(root: Path, function: FunctionType, begun: Path) -> int:
+    """A process that holds the lock of a kernel's image and does not come to its end; its process id."""
+    child = os.fork()
+    if child == 0:
+        try:
+            machine = Machine(root)
+            machine.compile_time, machine.on_compile = 120.0, begun.touch
+            machine.launch(function)
+        finally:
+            os._exit(1)
+    deadline = time.monotonic() + 30
+    while not begun.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert begun.exists()
+    return child
+
+
 @forks
 def test_a_held_lock_delays_nothing_that_needs_no_compiling(root: Path, tmp_path: Path) -> None:
     """Another process stopped in the middle of a compilation, and of a publishing: imports and hits go on."""
     module = load(tmp_path, "N = 1\ndef k(x):\n    x[0] = N\ndef stuck(x):\n    x[0] = 2\n")
     Machine(root).launch(module.k)
-    child = os.fork()
-    if child == 0:
-        machine = Machine(root)
-        machine.compile_time = 60.0
-        machine.launch(module.stuck)
-        os._exit(0)
+    child = compile_for_ever(root, module.stuck, tmp_path / "begun")
     try:
-        time.sleep(0.3)
         start = time.perf_counter()
         code = "import cudabuild\n@cudabuild.kernel('float32[::1]')\ndef k(x):\n    x[0] = 1\nprint(k.signatures)"
         (tmp_path / "importing.py").write_text(code)
@@ -87,14 +99,8 @@ def test_a_holder_that_does_not_finish_is_waited_for_once_and_not_for_ever(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = load(tmp_path, "def k(x):\n    x[0] = 2\n")
-    child = os.fork()
-    if child == 0:
-        machine = Machine(root)
-        machine.compile_time = 60.0
-        machine.launch(module.k)
-        os._exit(0)
+    child = compile_for_ever(root, module.k, tmp_path / "begun")
     try:
-        time.sleep(0.3)
         for room in (store, batch):
             monkeypatch.setattr(room, "BUILD_WAIT", 0.3)
         machine = Machine(root)
