@@ -322,17 +322,15 @@ def print_forms(step: int, folder: str) -> None:
         print(path.relative_to(folder), len(forms), digest_parts(*pieces).hex())
 
 
-def main() -> int:
-    if sys.argv[1] == "--forms":
-        print_forms(int(sys.argv[2]), sys.argv[3])
-        return 0
+def print_kernels(folder: str, names: list[str]) -> None:
+    """A line for every overload of every kernel, after importing modules in an order."""
     from cudabuild.digest import COMPILER_SOURCES, digest_parts, digest_sources
     from cudabuild.fingerprint import compute_fingerprint, image_key
     from cudabuild.target import parse_target
     from cudabuild.types import format_signature
 
-    sys.path.insert(0, sys.argv[1])
-    for name in sys.argv[2:]:
+    sys.path.insert(0, folder)
+    for name in names:
         importlib.import_module(name)
     tools = {**TOOLS, "cudabuild": digest_sources(COMPILER_SOURCES)}
     for label, kernel in find_kernels(MODULES):
@@ -349,8 +347,10 @@ def main() -> int:
             digests = (found.digest, debug.digest, digest_parts(*keys), digest_parts(repr(checks).encode()))
             print(f"{label}({format_signature(signature)})", *(digest.hex() for digest in digests))
     assert "numpy" not in sys.modules
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1] == "--forms":
+        print_forms(int(sys.argv[2]), sys.argv[3])
+    else:
+        print_kernels(sys.argv[1], sys.argv[2:])
