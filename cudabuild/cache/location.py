@@ -43,10 +43,10 @@ def find_root() -> str | None:
 def prepare_root(path: str, *, quiet: bool = False) -> bool:
     """Makes the cache's folder where it is not there; False where it cannot be used; warns once unless ``quiet``."""
     try:
-        make_folder(path)
-        reason = check_private(path)
-        if not reason and not os.access(path, os.W_OK):
-            reason = "it is read-only"
+        try:
+            reason = _make_root(path)
+        except FileNotFoundError:  # somebody removes it, or its name is not seen yet
+            reason = _make_root(path)
     except OSError as error:
         reason = error.strerror or str(error)
     if reason and not quiet:
@@ -55,6 +55,13 @@ def prepare_root(path: str, *, quiet: bool = False) -> bool:
             warning_key(path),
         )
     return not reason
+
+
+def _make_root(path: str) -> str:
+    """Makes the folder; why it cannot be used."""
+    make_folder(path)
+    reason = check_private(path)
+    return "it is read-only" if not reason and not os.access(path, os.W_OK) else reason
 
 
 def make_folder(path: str) -> None:

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from image_making import make_image
 
 from cudabuild import config
+from cudabuild.cache import location
 from cudabuild.cache.location import check_private, find_root, prepare_root
 from cudabuild.cache.store import Cache
 
@@ -152,3 +154,23 @@ def test_no_path_component_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {"locks", "notes", "sm_90"} <= {path.name for path in here}
     assert max(len(path.name) for path in (*here, *temporary)) <= 100
     assert Cache(str(tmp_path / "cache")).find(image.key, "sm_90") is not None
+
+
+@posix
+def test_a_folder_that_is_removed_while_it_is_looked_at_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, seen = location.check_private, []
+
+    def check(path: str, **kwargs: Any) -> str:
+        if not seen:
+            os.rmdir(path)
+        seen.append(path)
+        return real(path, **kwargs)
+
+    monkeypatch.setattr(location, "check_private", check)
+    root = str(tmp_path / "cache")
+    assert location.prepare_root(root)
+    assert os.path.isdir(root)
+    assert seen == [root] * 2
+    assert capsys.readouterr().err == ""

@@ -64,12 +64,9 @@ class HiddenNames:
 
         def mkdir(path: Any, *args: Any, **kwargs: Any) -> None:
             self._look(os.path.dirname(path))
+            self._write(path, process=0)  # hidden from the first moment, from this process's other threads too
+            real_mkdir(path, *args, **kwargs)
             self._write(path)
-            try:
-                real_mkdir(path, *args, **kwargs)
-            except OSError:
-                self._write(path, took_back=True)
-                raise
 
         os.listdir, os.scandir, os.open, os.mkdir = listdir, scandir, open_, mkdir  # type: ignore[assignment]
         for name in ("replace", "rename", "link"):
@@ -109,8 +106,9 @@ class HiddenNames:
         if path in self._made:
             self._made[path][1].add(os.getpid())
 
-    def _write(self, path: str, *, took_back: bool = False) -> None:
-        os.write(self._log, f"{time.monotonic()} {-os.getpid() if took_back else os.getpid()} {path}\n".encode())
+    def _write(self, path: str, process: int | None = None) -> None:
+        maker = os.getpid() if process is None else process
+        os.write(self._log, f"{time.monotonic()} {maker} {path}\n".encode())
 
     def _update(self) -> None:
         size = self._fstat(self._log).st_size
@@ -119,8 +117,7 @@ class HiddenNames:
             self._read = size - len(rest)  # of a line that is being written
             for line in lines:
                 made, process, path = line.decode().split(" ", 2)
-                makers = self._made.setdefault(path, (float(made), set()))[1]
-                makers.add(int(process)) if int(process) > 0 else makers.discard(-int(process))
+                self._made.setdefault(path, (float(made), set()))[1].add(int(process))
 
     def _is_hidden(self, path: str) -> bool:
         if not path.startswith(self.root):
