@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from agreement import COMPOSED, NOT_COMPARED, Agreement, Notes, copies, key_of
+from agreement import COMPOSED, GPU_ONLY, NOT_COMPARED, Agreement, Notes, copies, key_of
 from corpus import find_uses
 from launching import Device
 
@@ -170,7 +170,7 @@ def test_every_exception_to_the_comparison_names_a_kernel_and_its_argument():
     folder = Path(__file__).parent
     assert key_of(scale) == "test_agreement.scale"
     assert key_of(scale) in find_uses(folder)["grid"]
-    for table in (NOT_COMPARED, COMPOSED):
+    for table in (NOT_COMPARED, COMPOSED, dict.fromkeys(GPU_ONLY, ())):
         for key, arguments in table.items():
             file, name = key.split(".")
             tree = ast.parse((folder / f"{file}.py").read_text("utf-8"))

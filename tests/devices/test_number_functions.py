@@ -310,6 +310,22 @@ def sums_products(x, out):
     out[0] = math.sumprod(x, x) + math.sumprod((1, 2), (3, 4))
 
 
+@pytest.mark.skipif(not hasattr(math, "sumprod"), reason="math.sumprod is new in Python 3.12")
+def test_sums_of_products_in_some_threads(run) -> None:
+    x, out = np.array([1.0, 2.0, 3.0]), np.zeros(3)
+    run(sums_some_products, "float64[::1], float64[::1]", 1, 32, x, out)
+    np.testing.assert_array_equal(out, [14, -2, 9])
+
+
+def sums_some_products(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        if i % 2 == 0:
+            out[i] = math.sumprod(x[i:], x[i:])
+        else:
+            out[i] = -x[i]
+
+
 @pytest.mark.skipif(not hasattr(math, "fma"), reason="math.fma is new in Python 3.13")
 def test_fused_multiply_add(run) -> None:
     x, out = np.array([1 + 2.0**-30, 1 - 2.0**-30]), np.zeros(1)
@@ -319,6 +335,22 @@ def test_fused_multiply_add(run) -> None:
 
 def fuses(x, out):
     out[0] = math.fma(x[0], x[1], -1.0)
+
+
+@pytest.mark.skipif(not hasattr(math, "fma"), reason="math.fma is new in Python 3.13")
+def test_fused_multiply_add_in_some_threads(run) -> None:
+    x, out = np.array([1 + 2.0**-30, 3.0, 1 - 2.0**-30]), np.zeros(3)
+    run(fuses_some, "float64[::1], float64[::1]", 1, 32, x, out)
+    np.testing.assert_array_equal(out, [math.fma(x[0], x[0], -1.0), -3.0, math.fma(x[2], x[2], -1.0)])
+
+
+def fuses_some(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        if i % 2 == 0:
+            out[i] = math.fma(x[i], x[i], -1.0)
+        else:
+            out[i] = -x[i]
 
 
 def products_and_rests(x, n, out):

@@ -27,7 +27,7 @@ from reporting import CHECKOUT, Report, clean_environment, run
 DEVICES = CHECKOUT / "tests" / "devices"
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests"), str(DEVICES)]
 
-from agreement import COMPOSED, NOT_COMPARED  # noqa: E402
+from agreement import COMPOSED, GPU_ONLY, NOT_COMPARED  # noqa: E402
 from corpus import TOGETHER, find_uses, kernel_names, python_names  # noqa: E402
 from gpu_presence import missing_device  # noqa: E402
 from ulp import limit_of  # noqa: E402
@@ -147,6 +147,8 @@ def print_exceptions(report: Report) -> None:
     for key, arguments in NOT_COMPARED.items():
         for name, reason in arguments.items():
             report.note(f"not compared: {key}, {name}: {reason}")
+    for key, reason in GPU_ONLY.items():
+        report.note(f"on GPUs only: {key}: {reason}")
     for key, bounds in COMPOSED.items():
         for name, (ulp, reason) in bounds.items():
             report.note(f"within {ulp} ulp: {key}, {name}: {reason}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from typing import Any
 
@@ -37,6 +38,7 @@ class HiddenNames:
         self._log = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
         self._made: dict[str, tuple[float, set[int]]] = {}
+        self._guard = threading.Lock()
         self._fstat, self._pread, self._lstat = os.fstat, os.pread, os.lstat
 
     def hide(self) -> None:
@@ -111,13 +113,14 @@ class HiddenNames:
         os.write(self._log, f"{time.monotonic()} {maker} {path}\n".encode())
 
     def _update(self) -> None:
-        size = self._fstat(self._log).st_size
-        if size > self._read:
-            *lines, rest = self._pread(self._log, size - self._read, self._read).split(b"\n")
-            self._read = size - len(rest)  # of a line that is being written
-            for line in lines:
-                made, process, path = line.decode().split(" ", 2)
-                self._made.setdefault(path, (float(made), set()))[1].add(int(process))
+        with self._guard:  # else another thread would see what is hidden while this one has read of it
+            size = self._fstat(self._log).st_size
+            if size > self._read:
+                *lines, rest = self._pread(self._log, size - self._read, self._read).split(b"\n")
+                self._read = size - len(rest)  # of a line that is being written
+                for line in lines:
+                    made, process, path = line.decode().split(" ", 2)
+                    self._made.setdefault(path, (float(made), set()))[1].add(int(process))
 
     def _is_hidden(self, path: str) -> bool:
         if not path.startswith(self.root):
