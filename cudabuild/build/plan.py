@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cudabuild.backend.cubin import linker_major
+from cudabuild.backend.cubin import installed_linkers, linker_major
 from cudabuild.build.project import Project
 from cudabuild.build.settings import BuildSettings
 from cudabuild.build.worker import FoundKernel, Task
@@ -125,6 +125,8 @@ def split_targets(targets: Sequence[Target], nvjitlink: str = "auto") -> list[tu
             f"  expected: auto, or {beyond[0].linker[0]}\n"
             "  do:       with auto, each target is made by the oldest nvJitLink that can; both can be installed"
         )
+    if wanted is None and not installed_linkers():  # a CUDA toolkit's, if any: which it is, is known once it is loaded
+        return [(None, tuple(targets))]
     majors = {target: linker_major(target, wanted) for target in targets if not target.is_ptx}
     linkers: list[int | None] = [*sorted(set(majors.values()))]
     first = linkers[0] if linkers else None

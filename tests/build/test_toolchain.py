@@ -39,11 +39,12 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         (None, "13.5.37", "auto", [(13, ["sm_80", "sm_88", "sm_110", "sm_120", "compute_80"])]),
         ("12.8.93", "13.5.37", "auto", [(13, ["sm_80", "sm_88", "sm_110", "sm_120", "compute_80"])]),
         ("12.9.86", "13.5.37", "13", [(13, ["sm_80", "sm_88", "sm_110", "sm_120", "compute_80"])]),
+        (None, None, "auto", [(None, ["sm_80", "sm_88", "sm_110", "sm_120", "compute_80"])]),
     ],
-    ids=["both", "12 alone", "13 alone", "a 12 that is too old", "as set"],
+    ids=["both", "12 alone", "13 alone", "a 12 that is too old", "as set", "a toolkit's alone"],
 )
 def test_targets_by_linker(
-    install: Install, v12: str | None, v13: str | None, setting: str, expected: list[tuple[int, list[str]]]
+    install: Install, v12: str | None, v13: str | None, setting: str, expected: list[tuple[int | None, list[str]]]
 ) -> None:
     install(v12=v12, v13=v13)
     targets = parse_archs("80 88 110 120 compute_80", "none")
