@@ -286,9 +286,10 @@ _WORKER = """
     sys.path[:0] = sys.argv[1:3]
     from image_making import make_image
     from cudabuild.cache.store import Cache
-    root, number = sys.argv[3], int(sys.argv[4])
-    made = 0
-    for turn in range(30):
+    root, number, enough = sys.argv[3], int(sys.argv[4]), sys.argv[5]
+    made = turn = 0
+    while turn < 30 or not os.path.exists(enough):
+        turn += 1
         cache = Cache(root)
         for name in (f"k{number}", "common", f"r{turn % 7}"):
             wanted = make_image(name)
@@ -302,20 +303,25 @@ _WORKER = """
 """
 
 
-def run_beside(root: Path, disturb: Callable[[], object]) -> tuple[int, str]:
-    """Four processes look and compile while ``disturb`` runs; how much they compiled, and what they told."""
+def run_beside(root: Path, disturb: Callable[[], bool]) -> tuple[int, str]:
+    """Four processes look and compile until ``disturb`` has removed something five times; how much they compiled, and
+    what they told."""
+    enough = root.with_name("enough")
     paths = [str(CHECKOUT), str(CHECKOUT / "tests"), str(root)]
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(_WORKER), *paths, str(number)],
+            [sys.executable, "-c", textwrap.dedent(_WORKER), *paths, str(number), str(enough)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         for number in range(4)
     ]
+    count = 0
     while any(worker.poll() is None for worker in workers):
-        disturb()
+        count += disturb()
+        if count >= 5:
+            enough.touch()
         time.sleep(0.01)
     told = [worker.communicate() for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 4, told
@@ -325,12 +331,14 @@ def run_beside(root: Path, disturb: Callable[[], object]) -> tuple[int, str]:
 def test_clearing_and_pruning_while_others_compile_and_read(root: Path) -> None:
     removed = []
 
-    def disturb() -> None:
+    def disturb() -> bool:
         layer = upkeep.user_layer()
-        if layer.state == "ready":
-            removed.append(upkeep.clear_cache(layer).images)
-            removed.append(upkeep.prune_cache(layer, limit=2000).images)
-            assert kinds(layer) == []
+        if layer.state != "ready":
+            return False
+        removed.append(upkeep.clear_cache(layer).images)
+        removed.append(upkeep.prune_cache(layer, limit=2000).images)
+        assert kinds(layer) == []
+        return sum(removed[-2:]) > 0
 
     made, told = run_beside(root, disturb)
     assert told == ""
@@ -340,7 +348,14 @@ def test_clearing_and_pruning_while_others_compile_and_read(root: Path) -> None:
 
 def test_the_whole_folder_goes_while_others_compile_and_read(root: Path) -> None:
     """``rm -rf``: the right images all the same, and a warning at most."""
-    made, told = run_beside(root, lambda: (time.sleep(0.04), shutil.rmtree(root, ignore_errors=True)))
+
+    def disturb() -> bool:
+        time.sleep(0.04)
+        found = any(root.glob("sm_90/seg-*"))
+        shutil.rmtree(root, ignore_errors=True)
+        return found
+
+    made, told = run_beside(root, disturb)
     assert made > 12
     assert "Traceback" not in told
     assert len(told.splitlines()) <= 4 * 2, told

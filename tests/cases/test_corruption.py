@@ -191,7 +191,6 @@ def test_an_exception_at_any_line_of_a_publishing_leaves_a_sound_cache(
 
 def test_a_reader_beside_a_writer_sees_what_was_there_or_all_of_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after every call of the writer: what another process sees while the writer is stopped there."""
-    before = set(config._warned)
     old = [make_image(f"old{number}") for number in range(7)]
     new = make_image("new")
     for image in old:
@@ -240,7 +239,7 @@ def test_a_reader_beside_a_writer_sees_what_was_there_or_all_of_it(root: Path, m
     assert looks[0] is False
     assert looks[-1] is True
     assert len(looks) > 20
-    assert config._warned == before
+    assert not [key for key in config._warned if str(root) in key]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks to be quick")
