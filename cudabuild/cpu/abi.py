@@ -14,6 +14,7 @@ __all__ = [
     "BLOCK",
     "BLOCK_SIZE",
     "CHECKS",
+    "COUNTER_SIZE",
     "LAUNCH",
     "LAUNCH_SIZE",
     "ROW_THREADS",
@@ -46,7 +47,7 @@ ROW_THREADS = 4096
 #: What of the setting ``check`` makes a kernel watched (``checked.py``).
 CHECKS = frozenset(("races", "barriers", "uninit"))
 
-#: ``next`` is counted up by all workers, so it has a cache line of its own.
+#: Behind it are the counters of its parts, then the parameter block.
 LAUNCH: dict[str, Slot] = {
     "params": Slot("ptr", 0),  # the parameter block (types/layout.py, index width 64)
     "ntid.x": Slot("i32", 8),
@@ -67,7 +68,7 @@ LAUNCH: dict[str, Slot] = {
     "resident": Slot("i64", 96),  # the most blocks that a worker has begun and not ended, where blocks take turns
     "slot": Slot("i32", 104),  # where the pool keeps the launch (handover.py), from 1; 0: nowhere
     "check": Slot("ptr", 112),  # what a checked kernel tells it to (shadow.py)
-    "next": Slot("i64", 128),  # how many blocks have been taken
+    "parts": Slot("i64", 128),  # of the grid; each worker begins with one
     # Grid sync: blocks that still run (24 bits), of those the ones that have arrived (24), syncs so far (16).
     "grid": Slot("i64", 136),
     "fault": Slot("i32", 144),  # the first fault (faults.py): its site, 0 for none …
@@ -75,10 +76,14 @@ LAUNCH: dict[str, Slot] = {
     "fault.block": Slot("i64", 152),  # … the block's in the grid …
     "fault.index": Slot("i64", 160),
     "fault.extent": Slot("i64", 168),
+    "part": Slot("i64", 176),  # blocks of a part
 }
 LAUNCH_SIZE = 192
 
-_LAUNCH = struct.Struct("=Q6i3q2i5q24xqq")
+#: Bytes of a part's counter: how many of its blocks have been taken. All workers count it up, so it has a cache line.
+COUNTER_SIZE = 64
+
+_LAUNCH = struct.Struct("=Q6i3q2i5q24xqq32xq")
 
 STATUS_OK = 0
 STATUS_NO_MEMORY = 1  #: no memory for the coroutine frames or the shared arrays of a block
@@ -129,6 +134,7 @@ BLOCK: dict[str, Slot] = {
     "true": Slot("i32", 164),  # … and those whose condition is true
     "reduced": Slot("i64", 168),  # both, of the barrier that all have passed
     "wide": Slot("i32", 176),  # blocks that run as one, along x; see ``Plan.joined``
+    "part": Slot("i32", 180),  # the part of the grid that it takes blocks from
     "check": Slot("ptr", 184),  # of a checked kernel: what is known of the block (shadow.py); null at first
 }
 BLOCK_SIZE = 192
@@ -156,6 +162,8 @@ TEXT_CONSTANTS: dict[str, int] = {
     "row_threads": ROW_THREADS,
     "row_threads_end": ROW_THREADS + 1,
     "block_size": BLOCK_SIZE,
+    "counters": LAUNCH_SIZE,
+    "counter_size": COUNTER_SIZE,
     "warp_size": WARP_LANES_SIZE,
     "no_memory": STATUS_NO_MEMORY,
     "stuck_warp": STATUS_STUCK_WARP,
@@ -173,6 +181,7 @@ def pack_launch(
     order: tuple[int, int] = (0, 0),
     resident: int = 1,
     together: bool = False,
+    parts: int = 1,
 ) -> bytes:
     """The bytes of a ``LAUNCH`` that is about to start.
 
@@ -184,7 +193,10 @@ def pack_launch(
         order: factor and offset of the order of blocks.
         resident: the most blocks that a worker has begun and not ended, where blocks take turns.
         together: whether the kernel synchronises the grid.
+        parts: of the grid; whole rows of it, where there are many.
     """
-    blocks = grid[0] * grid[1] * grid[2]
+    rows = grid[1] * grid[2]
+    blocks = grid[0] * rows
+    part = -(-rows // parts) * grid[0] if rows >= 8 * parts else -(-blocks // parts)
     fixed = (params, *block, *grid, blocks, chunk, dynamic, 0, STATUS_OK, 0, 0, *order, resident)
-    return _LAUNCH.pack(*fixed, 0, blocks if together else 0).ljust(LAUNCH_SIZE, b"\0")
+    return _LAUNCH.pack(*fixed, parts, blocks if together else 0, part).ljust(LAUNCH_SIZE, b"\0")

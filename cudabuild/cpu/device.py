@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cudabuild import config
 from cudabuild.cpu.abi import (
     CHECKS,
+    COUNTER_SIZE,
     LAUNCH,
     LAUNCH_SIZE,
     STATUS_NO_MEMORY,
@@ -146,10 +147,11 @@ class CpuLauncher:
         # side by side in memory is then one core's.
         chunk = 1 if self.kernel.object.takes_turns else max(1, min(256, blocks // (workers * 8)))
         resident = self._count_resident(blocks, block) if self.kernel.object.takes_turns else 1
-        launch = _Launch(packed.data)
+        parts = 1 if self.kernel.object.takes_turns else workers
+        launch = _Launch(packed.data, parts)
         launch.fill(
             pack_launch(
-                launch.address + LAUNCH_SIZE,
+                launch.params,
                 block,
                 grid,
                 chunk,
@@ -157,6 +159,7 @@ class CpuLauncher:
                 order=choose_order(blocks),
                 resident=resident,
                 together=self.kernel.object.syncs_grid,
+                parts=parts,
             )
         )
         checked = None
@@ -235,20 +238,22 @@ def _finish(checked: CheckedLaunch, launch: _Launch) -> None:
 
 
 class _Launch:
-    """A ``LAUNCH`` structure, then the parameter block, in memory that workers share; aligned to a cache line."""
+    """A ``LAUNCH`` structure, counters, and the parameter block, in memory that workers share; on a cache line."""
 
-    __slots__ = ("_memory", "_params", "_start", "address")
+    __slots__ = ("_memory", "_start", "address", "params")
 
-    def __init__(self, params: bytes) -> None:
-        self._params = params
-        self._memory = ctypes.create_string_buffer(64 + LAUNCH_SIZE + len(params))
+    def __init__(self, data: bytes, parts: int) -> None:
+        offset = LAUNCH_SIZE + parts * COUNTER_SIZE
+        self._memory = ctypes.create_string_buffer(64 + offset + len(data))
         place = ctypes.addressof(self._memory)
         self._start = -place % 64
         self.address = place + self._start
+        self.params = self.address + offset
+        ctypes.memmove(self.params, data, len(data))
 
     def fill(self, data: bytes) -> None:
-        """Stores what ``pack_launch`` made, and the parameter block."""
-        ctypes.memmove(self.address, data + self._params, LAUNCH_SIZE + len(self._params))
+        """Stores what ``pack_launch`` made."""
+        ctypes.memmove(self.address, data, LAUNCH_SIZE)
 
     def is_sound(self) -> bool:
         """Whether the launch, which is over, has met no fault and no failure."""

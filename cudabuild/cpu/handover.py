@@ -200,7 +200,7 @@ move:
   call void @pool.move(i32 %core.here)
   br label %enter.now
 enter.now:
-  call void %enter(ptr %launch)
+  call void %enter(ptr %launch, i32 %core.here)
   store ptr null, ptr %mine
   br label %leave
 leave:

@@ -57,7 +57,7 @@ stop:
   ret void
 }
 
-define i1 @schedule.open(ptr %launch, ptr %block, i1 %memory, i64 %static) {
+define i1 @schedule.open(ptr %launch, ptr %block, i32 %core, i1 %memory, i64 %static) {
 entry:
   call void @llvm.memset.p0.i64(ptr align 8 %block, i8 0, i64 $block_size, i1 false)
   %launch.to = getelementptr inbounds i8, ptr %block, i64 $block_launch
@@ -90,6 +90,13 @@ entry:
   store i64 %threads, ptr %threads.to
   %wide.to = getelementptr inbounds i8, ptr %block, i64 $block_wide
   store i32 1, ptr %wide.to
+  %parts.at = getelementptr inbounds i8, ptr %launch, i64 $launch_parts
+  %parts = load i64, ptr %parts.at
+  %core.64 = zext i32 %core to i64
+  %part = urem i64 %core.64, %parts
+  %part.32 = trunc i64 %part to i32
+  %part.to = getelementptr inbounds i8, ptr %block, i64 $block_part
+  store i32 %part.32, ptr %part.to
   br i1 %memory, label %allocate, label %ready
 allocate:
   %dynamic.up = add i64 %dynamic, 63
@@ -195,13 +202,44 @@ grab:
   %chunk = load i64, ptr %chunk.at
   %blocks.at = getelementptr inbounds i8, ptr %launch, i64 $launch_blocks
   %blocks = load i64, ptr %blocks.at
-  %next.at = getelementptr inbounds i8, ptr %launch, i64 $launch_next
-  %first.new = atomicrmw add ptr %next.at, i64 %chunk monotonic
+  %parts.at = getelementptr inbounds i8, ptr %launch, i64 $launch_parts
+  %parts = load i64, ptr %parts.at
+  %size.at = getelementptr inbounds i8, ptr %launch, i64 $launch_part
+  %size = load i64, ptr %size.at
+  %part.at = getelementptr inbounds i8, ptr %block, i64 $block_part
+  %part.old = load i32, ptr %part.at
+  %counters = getelementptr inbounds i8, ptr %launch, i64 $counters
+  br label %part
+part:
+  %tried = phi i64 [ 0, %grab ], [ %tried.next, %further ]
+  %part.32 = phi i32 [ %part.old, %grab ], [ %part.new, %further ]
+  %part.number = zext nneg i32 %part.32 to i64
+  %counter.offset = mul nuw nsw i64 %part.number, $counter_size
+  %counter = getelementptr inbounds i8, ptr %counters, i64 %counter.offset
+  %part.first = mul nuw i64 %part.number, %size
+  %part.past = add nuw i64 %part.first, %size
+  %part.last = call i64 @llvm.umin.i64(i64 %part.past, i64 %blocks)
+  %taken.so.far = load atomic i64, ptr %counter monotonic, align 8
+  %first.so.far = add i64 %part.first, %taken.so.far
+  %some = icmp ult i64 %first.so.far, %part.last
+  br i1 %some, label %more, label %further
+more:
+  %taken = atomicrmw add ptr %counter, i64 %chunk monotonic
+  %first.new = add i64 %part.first, %taken
   %end = add i64 %first.new, %chunk
-  %any = icmp ult i64 %first.new, %blocks
-  br i1 %any, label %claim, label %none
+  %any = icmp ult i64 %first.new, %part.last
+  br i1 %any, label %claim, label %further
+further:
+  %part.next = add nuw nsw i64 %part.number, 1
+  %part.inside = icmp ult i64 %part.next, %parts
+  %part.around = select i1 %part.inside, i64 %part.next, i64 0
+  %part.new = trunc i64 %part.around to i32
+  %tried.next = add nuw nsw i64 %tried, 1
+  %tried.all = icmp uge i64 %tried.next, %parts
+  br i1 %tried.all, label %none, label %part
 claim:
-  %last.new = call i64 @llvm.umin.i64(i64 %end, i64 %blocks)
+  store i32 %part.32, ptr %part.at
+  %last.new = call i64 @llvm.umin.i64(i64 %end, i64 %part.last)
   store i64 %last.new, ptr %last.at
   br label %take
 take:

@@ -28,7 +28,7 @@ __all__ = [
 
 #: Functions of the library that every kernel uses.
 DECLARATIONS = """
-declare i1 @schedule.open(ptr, ptr, i1, i64) nounwind
+declare i1 @schedule.open(ptr, ptr, i32, i1, i64) nounwind
 declare i1 @schedule.next(ptr, ptr) nounwind
 declare i32 @schedule.take(ptr, ptr) nounwind
 declare void @schedule.close(ptr) nounwind
@@ -36,10 +36,10 @@ declare void @schedule.close(ptr) nounwind
 
 #: What a worker calls.
 ENTRY = """
-define void @$symbol(ptr %launch) {
+define void @$symbol(ptr %launch, i32 %core) {
 entry:
   %block = alloca [$block_size x i8], align 64
-$arguments$trust  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i1 $memory, i64 $static)
+$arguments$trust  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i32 %core, i1 $memory, i64 $static)
   br i1 %opened, label %next, label %end
 next:
 $next
@@ -78,7 +78,7 @@ close:
   ret i1 false
 }
 
-define void @$symbol(ptr %launch) {
+define void @$symbol(ptr %launch, i32 %core) {
 entry:
   call void @schedule.turns(ptr %launch, ptr @$symbol.start, i64 $static)
   ret void

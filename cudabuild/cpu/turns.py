@@ -23,7 +23,7 @@ EXPORTS = ["schedule.turns"]
 
 TURNS = """
 declare void @schedule.fail(ptr, i32, i64)
-declare i1 @schedule.open(ptr, ptr, i1, i64)
+declare i1 @schedule.open(ptr, ptr, i32, i1, i64)
 declare i1 @schedule.next(ptr, ptr)
 declare void @schedule.close(ptr)
 declare i32 @schedule.yield()
@@ -146,7 +146,7 @@ entry:
   %none = icmp eq ptr %block, null
   br i1 %none, label %failed, label %open
 open:
-  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i1 true, i64 %static)
+  %opened = call i1 @schedule.open(ptr %launch, ptr %block, i32 0, i1 true, i64 %static)
   br i1 %opened, label %warps, label %failed
 warps:
   %threads.at = getelementptr inbounds i8, ptr %block, i64 $block_threads

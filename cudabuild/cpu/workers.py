@@ -39,15 +39,15 @@ _SLICE = 50_000_000
 #: Bytes of each worker's own beside the pool (``Handover.work``): a cache line.
 _MINE = 64
 
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
 
 
 class Job:
     """One launch: what every worker calls, and what must stay alive while one of them may still be in there.
 
     Args:
-        enter: the address of a ``void (LAUNCH *)`` that runs blocks until none is left; called once per worker, at the
-            same time.
+        enter: the address of a ``void (LAUNCH *, int core)`` that runs blocks until none is left; called once per
+            worker, at the same time. A core, or a worker, begins with the same part of the grid each time.
         launch: the address of its argument.
         stop: makes every ``enter`` return at its next block start.
         keep: buffers and arrays that the compiled code reads and writes.
@@ -70,7 +70,7 @@ class Job:
         """Does a worker's share, or the whole launch, on this thread."""
         before, _here.job = _here.job, self
         try:
-            _ENTRY(self.enter)(self.launch)
+            _ENTRY(self.enter)(self.launch, _here.number)
         finally:
             _here.job = before
 

@@ -100,6 +100,20 @@ def test_every_thread_runs_once(run, monkeypatch, function, grid, block, order):
     np.testing.assert_array_equal(out, 1 + x + 1000 * y + 1000000 * z)
 
 
+@pytest.mark.parametrize("cores", [2, 3, 5, 16])
+@pytest.mark.parametrize(
+    ("grid", "block"), [((3, 41, 2), (32, 2, 2)), ((997, 1, 1), (33, 1, 1)), ((5, 7, 40), (64, 1, 1))]
+)
+def test_every_thread_runs_once_whatever_part_a_worker_begins_with(run, monkeypatch, grid, block, cores):
+    monkeypatch.setattr("cudabuild.cpu.device.core_count", lambda: cores)
+    extents = [g * b for g, b in zip(grid, block, strict=True)]
+    for _ in range(20):
+        out = np.zeros(extents[::-1], np.int64)
+        run(mark, "int64[:, :, ::1]", grid, block, out)
+        z, y, x = np.indices(out.shape)
+        np.testing.assert_array_equal(out, 1 + x + 1000 * y + 1000000 * z)
+
+
 def test_a_strided_loop_in_joined_blocks(run):
     out = np.zeros((2, 3, 10000), np.int64)
     run(stride, "int64[:, :, ::1]", 5, 64, out)

@@ -102,7 +102,7 @@ def test_multiplication_and_addition_are_fused_and_llvm_contracts_nothing():
 def test_a_kernel_without_barriers_has_no_coroutine_and_allocates_nothing():
     text = text_of(saxpy, "float32, float32[::1], float32[::1]")
     assert "coro" not in text
-    assert "schedule.open(ptr %launch, ptr %block, i1 false, i64 0)" in text
+    assert "schedule.open(ptr %launch, ptr %block, i32 %core, i1 false, i64 0)" in text
 
 
 def test_frames_of_a_tiled_product_are_small():

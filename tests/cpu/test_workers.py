@@ -54,7 +54,7 @@ class Call:
     """A job whose workers call a Python function."""
 
     def __init__(self, function, stop=lambda: None):
-        self.callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: function())
+        self.callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(lambda *_: function())
         self.memory = ctypes.create_string_buffer(LAUNCH_SIZE)
         code = ctypes.cast(self.callback, ctypes.c_void_p).value
         self.job = workers.Job(code, ctypes.addressof(self.memory), stop, self)
