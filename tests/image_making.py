@@ -48,6 +48,7 @@ def repair_archive(forged: bytearray, *, names: bool = True) -> bytes:
     size = len(forged)
     (count,) = struct.unpack_from("<I", forged, 16)
     (records,) = struct.unpack_from("<Q", forged, 32)
+    tie = [] if forged[8] == 1 else [bytes(forged[48:88]).rstrip(b"\0")]
     for number in range(min(count, 1 << 15)):
         at = records + number * _RECORD_SIZE
         if at + _RECORD_SIZE > size:
@@ -63,7 +64,7 @@ def repair_archive(forged: bytearray, *, names: bool = True) -> bytes:
         if image_at + length <= size:
             forged[at + 64 : at + 96] = digest(bytes(forged[image_at : image_at + length]))
         record = bytes(forged[at : at + _RECORD_SIZE])
-        forged[at + 96 : at + 128] = digest_parts(record[:96], record[128:], *told)
+        forged[at + 96 : at + 128] = digest_parts(record[:96], record[128:], *told, *tie)
     forged[96:128] = digest(bytes(forged[:96]))
     return bytes(forged)
 

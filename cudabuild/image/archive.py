@@ -48,7 +48,10 @@ __all__ = [
 
 #: No text file starts like this; a transfer that changes line ends or strips the eighth bit shows.
 MAGIC = b"\x93CUAR\r\n\x1a"
-SCHEMA = 1
+SCHEMA = 2
+
+#: Schemas that are read. In the first, records do not say what they are for.
+_KNOWN_SCHEMAS = (1, 2)
 
 #: magic, schema, launch ABI, count, reserved, file length, offset of the records, offset of the name index, target,
 #: reserved; then the digest of all that.
@@ -93,10 +96,15 @@ def name_key(module: str, qualname: str, signature: str) -> bytes:
 
 
 def record_digest(
-    record: bytes, details: bytes | memoryview, checks: bytes | memoryview, extra: bytes | memoryview
+    record: bytes,
+    details: bytes | memoryview,
+    checks: bytes | memoryview,
+    extra: bytes | memoryview,
+    *target: bytes,
 ) -> bytes:
-    """The digest that a record carries: over itself without that field, and over what it points to except the image."""
-    return digest_parts(record[:96], record[128:], details, checks, extra)
+    """The digest that a record carries: over itself without that field, over what it points to except the image, and
+    since schema 2 over the target's name, which only the header has."""
+    return digest_parts(record[:96], record[128:], details, checks, extra, *target)
 
 
 def room_for(packed: bytes | memoryview, size: int) -> int:
@@ -111,9 +119,10 @@ class Archive:
         name: the file's path, for messages.
         target: the target of all its images, such as ``sm_90a``.
         launch_abi: the newest launch ABI among its images.
+        tie: what of the header the records' digests cover.
     """
 
-    __slots__ = ("_bytes", "_memo", "_names", "_records", "_verified", "count", "launch_abi", "name", "target")
+    __slots__ = ("_bytes", "_memo", "_names", "_records", "_verified", "count", "launch_abi", "name", "target", "tie")
 
     def __init__(
         self,
@@ -152,8 +161,10 @@ class Archive:
         magic, schema, abi, count, reserved, length, records, names, written_for, check = HEADER.unpack(head)
         if magic != MAGIC:
             raise self._damaged("it is no archive of images")
-        if schema != SCHEMA:
-            raise ImageFormatError(f"{self.name}: written in schema {schema}; this version reads schema {SCHEMA}")
+        if schema not in _KNOWN_SCHEMAS:
+            raise ImageFormatError(
+                f"{self.name}: written in schema {schema}; this version reads schemas up to {SCHEMA}"
+            )
         if digest(head[:-32]) != check:
             raise self._damaged("its header is damaged")
         if length != size:
@@ -168,6 +179,7 @@ class Archive:
         self.target: str = name_of_target.decode()
         if target and self.target != target:
             raise self._damaged(f"is for {self.target}, not for {target}")
+        self.tie: tuple[bytes, ...] = () if schema == 1 else (name_of_target,)
         self._records: int = records
         self._names: int = names
 
@@ -356,7 +368,7 @@ class Record:
         details = archive.piece(details_at, details_size)
         checks = archive.piece(checks_at, checks_size)
         extra = archive.piece(extra_at, extra_size)
-        if record_digest(raw, details, checks, extra) != own:
+        if record_digest(raw, details, checks, extra, *archive.tie) != own:
             raise ImageFormatError(f"{archive.name}: the record of an image is damaged")
         fields = self._fields
         known = width in (32, 64) and kind < len(KINDS) and not raw[-1]

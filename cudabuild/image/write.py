@@ -193,7 +193,7 @@ def _record(
         place, len(image.data), details_at, len(details), len(checks), checks_at, extra_at, len(extra),
         image.launch_abi, driver, image.index_width, KINDS.index(image.kind),
     ]  # fmt: skip
-    fields[3] = record_digest(RECORD.pack(*fields), details, checks, extra)
+    fields[3] = record_digest(RECORD.pack(*fields), details, checks, extra, image.target.encode())
     return RECORD.pack(*fields)
 
 

@@ -135,7 +135,7 @@ def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
     data = read_bytes(tmp_path / "a.cuar")
     assert data[:8] == b"\x93CUAR\r\n\x1a"
     schema, abi, count, reserved, length, records, names_at = struct.unpack_from("<IIIIQQQ", data, 8)
-    assert (schema, abi, count, reserved, length, records, names_at) == (1, LAUNCH_ABI, 1, 0, len(data), 128, 128 + 192)
+    assert (schema, abi, count, reserved, length, records, names_at) == (2, LAUNCH_ABI, 1, 0, len(data), 128, 128 + 192)
     assert data[48:96] == b"sm_90".ljust(48, b"\0")
     assert data[96:128] == digest(data[:96])
     record = data[128:320]
@@ -149,7 +149,7 @@ def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
     assert record[64:96] == digest(image.data)
     pieces = [data[details : details + details_size], data[checks_at : checks_at + checks_size]]
     pieces.append(data[extra : extra + extra_size])
-    assert record[96:128] == digest_parts(record[:96], record[128:], *pieces)
+    assert record[96:128] == digest_parts(record[:96], record[128:], *pieces, b"sm_90")
     assert struct.unpack_from("<IIHBx", record, 180) == (LAUNCH_ABI, 12345, 64, 0)
     assert data[320:324] == b"\0\0\0\0"
     assert pieces[0].startswith(b"(\x07\0\0\0s\x0e\0\0\0package.modules\x06\0\0\0kernel")
@@ -235,9 +235,29 @@ def test_an_empty_file_on_disk(tmp_path: Path) -> None:
 
 def test_another_schema_says_so(whole: bytes) -> None:
     head = bytearray(whole)
-    head[8] = 2
-    with pytest.raises(ImageFormatError, match="written in schema 2; this version reads schema 1"):
+    head[8] = 3
+    with pytest.raises(ImageFormatError, match="written in schema 3; this version reads up to 2"):
         Archive(bytes(head), "a.cuar")
+
+
+def test_the_first_schema_is_read(whole: bytes) -> None:
+    """Its records' digests do not cover the target; all else is the same."""
+    first = bytearray(whole)
+    first[8] = 1
+    records = list(Archive(repair_archive(first), "a.cuar").records())
+    assert [facts(record.load_image("shipped")) for record in records] == [
+        facts(record.load_image("shipped")) for record in Archive(whole, "a.cuar").records()
+    ]
+
+
+def test_the_header_of_one_target_before_the_rest_of_another_is_damage(tmp_path: Path) -> None:
+    for target in ("sm_80", "sm_90"):
+        write_archive(tmp_path / f"{target}.cuar", [make_image("kernel", target=target)], target)
+    older, newer = ((tmp_path / f"{target}.cuar").read_bytes() for target in ("sm_80", "sm_90"))
+    assert len(older) == len(newer)
+    archive = Archive(newer[:128] + older[128:], "sm_90.cuar", target="sm_90")
+    with pytest.raises(ImageFormatError, match="the record of an image is damaged"):
+        list(archive.records())
 
 
 def test_single_bit_flips(whole: bytes) -> None:
@@ -376,7 +396,7 @@ def test_one_digest_does_not_vouch_for_another(tmp_path: Path) -> None:
     sizes = [struct.unpack_from("<I", forged, at + o)[0] for o in (152, 156, 176)]
     told = [bytes(forged[place : place + size]) for place, size in zip(pieces, sizes, strict=True)]
     raw = bytes(forged[at : at + 192])
-    forged[at + 96 : at + 128] = digest_parts(raw[:96], raw[128:], *told)
+    forged[at + 96 : at + 128] = digest_parts(raw[:96], raw[128:], *told, b"sm_90")
     archive = Archive(bytes(forged), "a.cuar")
     sound, lying = archive.records()
     assert bytes(sound.load_image("shipped").data) == b"same"

@@ -79,11 +79,11 @@ def write(images: list[KernelImage], target: str, driver: int) -> bytes:
             len(checks), place(checks, "description"), place(extra, "description"), len(extra), image.launch_abi,
             driver, image.index_width, ("cubin", "ptx", "object").index(image.kind), 0,
         )  # fmt: skip
-        records.append(first + digest_of_parts(first, last, details, checks, extra) + last)
+        records.append(first + digest_of_parts(first, last, details, checks, extra, target.encode()) + last)
     by_fingerprint = sorted(range(len(records)), key=lambda number: records[number][:32])
     by_name = sorted(range(len(records)), key=lambda number: records[number][32:64])
     head = b"\x93CUAR\r\n\x1a" + struct.pack(
-        "<IIIIQQQ", 1, max((image.launch_abi for image in images), default=0), len(images), 0, end + len(body), 128,
+        "<IIIIQQQ", 2, max((image.launch_abi for image in images), default=0), len(images), 0, end + len(body), 128,
         128 + 192 * len(images),
     )  # fmt: skip
     head = (head + target.encode()).ljust(96, b"\0")
