@@ -236,7 +236,7 @@ def test_an_empty_file_on_disk(tmp_path: Path) -> None:
 def test_another_schema_says_so(whole: bytes) -> None:
     head = bytearray(whole)
     head[8] = 3
-    with pytest.raises(ImageFormatError, match="written in schema 3; this version reads up to schema 2"):
+    with pytest.raises(ImageFormatError, match="written in schema 3; this version reads schemas up to 2"):
         Archive(bytes(head), "a.cuar")
 
 
